@@ -1,0 +1,1 @@
+"""assay tells whether XLA compiled a program correctly."""

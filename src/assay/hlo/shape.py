@@ -1,0 +1,173 @@
+"""Shapes as XLA has them: element type, dimensions and layout; tuples, tokens and opaque values.
+
+Names of element types are those of XLA's text (`f32`, `bf16`, `f8e4m3fn`, `pred`, `s4`, ...).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal as Choice
+
+import ml_dtypes
+import numpy as np
+
+Kind = Choice["pred", "signed", "unsigned", "float", "complex"]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type.
+
+    `bits` is the width XLA counts (4 for s4). `numpy` is the dtype in which assay holds target values of this type, None
+    where NumPy and ml_dtypes have none. For floats, `mantissa` counts the explicit fraction bits, `min_exponent` is the exponent
+    of the smallest normal and `max` the largest finite value (IEEE 754-2019, OCP 8-bit and MX specifications).
+    """
+
+    name: str
+    kind: Kind
+    bits: int
+    numpy: np.dtype[np.generic] | None = field(compare=False, repr=False)
+    mantissa: int = 0
+    min_exponent: int = 0
+    max: float = math.inf
+    has_inf: bool = True
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("signed", "unsigned")
+
+    @property
+    def part(self) -> DType:
+        """The real type of a complex type's parts; the type itself otherwise."""
+        return {"c64": DTYPES["f32"], "c128": DTYPES["f64"]}.get(self.name, self)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _numpy(name: str) -> np.dtype[np.generic] | None:
+    # Which narrow types exist depends on the installed ml_dtypes.
+    scalar = getattr(ml_dtypes, name, None)
+    return None if scalar is None else np.dtype(scalar)
+
+
+def _integers() -> Iterator[DType]:
+    for bits in (1, 2, 4, 8, 16, 32, 64):
+        wide = bits >= 8
+        yield DType(f"s{bits}", "signed", bits, np.dtype(f"int{bits}") if wide else _numpy(f"int{bits}"))
+        yield DType(f"u{bits}", "unsigned", bits, np.dtype(f"uint{bits}") if wide else _numpy(f"uint{bits}"))
+
+
+def _floats() -> Iterator[DType]:
+    # name, bits, numpy, fraction bits, smallest normal exponent, largest finite value, has infinity
+    rows: tuple[tuple[str, int, object, int, int, float, bool], ...] = (
+        ("f64", 64, np.float64, 52, -1022, float(np.finfo(np.float64).max), True),
+        ("f32", 32, np.float32, 23, -126, float(np.finfo(np.float32).max), True),
+        ("f16", 16, np.float16, 10, -14, 65504.0, True),
+        ("bf16", 16, "bfloat16", 7, -126, (2 - 2**-7) * 2.0**127, True),
+        ("f8e5m2", 8, "float8_e5m2", 2, -14, 57344.0, True),
+        ("f8e4m3", 8, "float8_e4m3", 3, -6, 240.0, True),
+        ("f8e4m3fn", 8, "float8_e4m3fn", 3, -6, 448.0, False),
+        ("f8e4m3b11fnuz", 8, "float8_e4m3b11fnuz", 3, -10, 30.0, False),
+        ("f8e5m2fnuz", 8, "float8_e5m2fnuz", 2, -15, 57344.0, False),
+        ("f8e4m3fnuz", 8, "float8_e4m3fnuz", 3, -7, 240.0, False),
+        ("f8e3m4", 8, "float8_e3m4", 4, -2, 15.5, True),
+        ("f8e8m0fnu", 8, "float8_e8m0fnu", 0, -127, 2.0**127, False),
+        ("f4e2m1fn", 4, "float4_e2m1fn", 1, 0, 6.0, False),
+    )
+    for name, bits, held, mantissa, min_exponent, largest, has_inf in rows:
+        numpy = _numpy(held) if isinstance(held, str) else np.dtype(held)  # type: ignore[call-overload]
+        yield DType(name, "float", bits, numpy, mantissa, min_exponent, largest, has_inf)
+
+
+DTYPES: dict[str, DType] = {
+    t.name: t
+    for t in (
+        DType("pred", "pred", 1, np.dtype(np.bool_)),
+        *_integers(),
+        *_floats(),
+        DType("c64", "complex", 64, np.dtype(np.complex64)),
+        DType("c128", "complex", 128, np.dtype(np.complex128)),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One level of tiling; a dimension of None is the `*` that joins a dimension with the next."""
+
+    dims: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array lies in memory. `extra` keeps what assay only carries, as XLA wrote it, e.g. `E(4)`, `#(u32)`, `L(..)`."""
+
+    minor_to_major: tuple[int, ...]
+    tiles: tuple[Tile, ...] = ()
+    memory_space: int = 0
+    extra: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """An array of `dims`; `dynamic[i]` says that dims[i] is only an upper bound (`<=8`). `dynamic` is () where none is."""
+
+    dtype: DType
+    dims: tuple[int, ...]
+    layout: Layout | None = None
+    dynamic: tuple[bool, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.dims)
+
+    def without_layout(self) -> ArrayShape:
+        return self if self.layout is None else replace(self, layout=None)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleShape:
+    elements: tuple[Shape, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenShape:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueShape:
+    pass
+
+
+Shape = ArrayShape | TupleShape | TokenShape | OpaqueShape
+
+
+def leaves(shape: Shape) -> Iterator[Shape]:
+    """The shapes that are no tuples, in order."""
+    if isinstance(shape, TupleShape):
+        for element in shape.elements:
+            yield from leaves(element)
+    else:
+        yield shape
+
+
+def byte_size(shape: Shape) -> int:
+    """Bytes of all arrays in `shape` at XLA's width, sub-byte elements packed."""
+    return sum((s.size * s.dtype.bits + 7) // 8 for s in leaves(shape) if isinstance(s, ArrayShape))
