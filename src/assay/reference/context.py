@@ -1,0 +1,172 @@
+"""What an operation may ask for while it is evaluated: rounding, accumulation, and other computations.
+
+Every float result passes through `Context.rounded` (or `accumulated`): there alone the error that an operation commits is
+added. In a *ball* run it widens the radius. In a *sampled* run there are no radii: the error is drawn at random
+within its bound and added to the midpoint, so that a spread over several runs shows how errors really propagate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assay.hlo.module import Module
+from assay.hlo.shape import DTYPES, DType
+from assay.reference.policy import Policy
+from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union
+
+Call = Callable[[str, Sequence[Value]], Value]
+
+
+def unit_roundoff(dtype: DType) -> float:
+    """Half the distance from 1 to the next larger value of `dtype` (of its parts, where complex)."""
+    return 2.0 ** -(dtype.part.mantissa + 1)
+
+
+def smallest_normal(dtype: DType) -> float:
+    return 2.0**dtype.part.min_exponent
+
+
+@dataclass(slots=True)
+class Context:
+    """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run alone."""
+
+    module: Module
+    policy: Policy
+    call: Call
+    rng: np.random.Generator | None = None
+    notes: set[str] = field(default_factory=set)
+
+    def rounded(
+        self,
+        dtype: DType,
+        mid: Array,
+        rad: Array | None = None,
+        und: Array | None = None,
+        *,
+        ulps: float | None = None,
+        error: Array | None = None,
+    ) -> Ball:
+        """The result of a float operation, stored in `dtype`.
+
+        mid: the result in exact arithmetic on the operands' midpoints (float64 or complex128).
+        rad: what the operands' radii contribute to it, None where they are exact.
+        ulps: how far the target's routine may be off in units in the last place, None for one that rounds correctly.
+        error: further absolute error committed by this operation.
+        """
+        assert dtype.is_float or dtype.is_complex
+        mid = np.asarray(mid, held_dtype(dtype))
+        if mid.size == 0:
+            return Ball(dtype, mid)
+        with np.errstate(all="ignore"):
+            local = self._rounding(dtype, mid, rad, ulps)
+            if error is not None:
+                local = local + error
+            if self.rng is not None:
+                return self._sampled(dtype, mid, local, und)
+            return settled(dtype, mid, total(rad, local), und, self.policy)
+
+    def _rounding(self, dtype: DType, mid: Array, rad: Array | None, ulps: float | None) -> Array:
+        """Absolute bound on the error of storing a result in `dtype`: the formula of docs/reference.md, "Rounding"."""
+        u = unit_roundoff(dtype)
+        size = np.abs(mid)
+        if rad is None and ulps is None:
+            # A correctly rounded operation on exact operands: its error is known, and zero where the result is representable.
+            local = np.abs(round_to(dtype, mid) - mid)
+            if dtype.part.name == "f64":
+                local = u * size  # our own midpoint is rounded too, and by how much is not known
+        else:
+            reach = size if rad is None else size + rad
+            # One ulp is at most 2u relative; the rounding itself is the half ulp on top.
+            local = (u if ulps is None else (2 * ulps + 1) * u) * reach
+        if dtype.part.name == "f64":
+            local = local + u * size
+        tiny = smallest_normal(dtype)
+        low = (size if rad is None else size - rad) < tiny
+        if low.any():
+            nonzero = low & (size != 0) if rad is None else low & ((size != 0) | (rad != 0))
+            step = tiny * 2.0**-dtype.part.mantissa
+            floor = tiny if self.policy.flush_subnormals else (0.5 if ulps is None else ulps + 0.5) * step
+            local = np.where(nonzero, np.maximum(local, np.minimum(floor, size + floor)), local)
+        return local
+
+    def _sampled(self, dtype: DType, mid: Array, local: Array, und: Array | None) -> Ball:
+        assert self.rng is not None
+        local = np.where(np.isfinite(local), local, 0.0)
+        if dtype.is_complex:
+            noise = self.rng.uniform(-1, 1, mid.shape) + 1j * self.rng.uniform(-1, 1, mid.shape)
+        else:
+            noise = self.rng.uniform(-1, 1, mid.shape)
+        moved = mid + local * noise
+        return settled(dtype, np.where(np.isfinite(mid), moved, mid), None, und, self.policy)
+
+    def accumulated(
+        self,
+        dtype: DType,
+        mid: Array,
+        rad: Array | None,
+        und: Array | None,
+        *,
+        magnitude: Array,
+        terms: int,
+        steady: Array | bool = False,
+        exact: bool = False,
+        within: DType | None = None,
+    ) -> Ball:
+        """A sum of `terms` terms in any order, stored in `dtype`.
+
+        magnitude: the sum of the terms' absolute values. steady: where the terms are (nearly) all alike, so that rounding errors
+        do not average out and the deterministic bound is needed. exact: every partial sum in any order is representable.
+        within: the type in which the target may accumulate, by default `dtype`.
+        """
+        u = unit_roundoff(within or dtype)
+        if exact:
+            return self.rounded(dtype, mid, rad, und)
+        worst = terms * u
+        likely = min(worst, (2.0 if self.rng is not None else self.policy.confidence) * np.sqrt(terms) * u)
+        gamma = np.where(steady, worst, likely)
+        if within is not None and within.part.mantissa > dtype.part.mantissa:
+            return self.rounded(dtype, mid, total(rad, gamma * magnitude), und)
+        return self.rounded(dtype, mid, rad, und, error=gamma * magnitude)
+
+
+def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:
+    """A ball that keeps the invariants of `Ball`: overflow decided or marked, no NaN or infinity in the radius."""
+    if rad is not None and not rad.any():
+        rad = None
+    limit = dtype.part.max
+    half_step = limit * unit_roundoff(dtype) * 0.5  # values below limit + half_step round to limit
+    size = np.abs(mid) if not dtype.is_complex else np.maximum(np.abs(mid.real), np.abs(mid.imag))
+    reach = size if rad is None else size + rad
+    inside = reach < limit
+    if inside.all():
+        return Ball(dtype, mid, rad, und)
+    special = ~np.isfinite(mid)
+    over = ~inside & ~special
+    if over.any():
+        sure = over & ((size if rad is None else size - rad) >= limit + half_step)
+        if policy.excess_precision and dtype.part.bits < 32:
+            sure = np.zeros_like(sure)  # kept in a wider type, the value would not overflow
+        und = union(und, over & ~sure)
+        if sure.any() and not dtype.is_complex:
+            outcome = np.copysign(np.inf if dtype.has_inf else np.nan, mid)
+            mid = np.where(sure, outcome, mid)
+            special = special | sure
+    if rad is not None:
+        lost = ~np.isfinite(rad)
+        und = union(und, lost & ~special) if (lost & ~special).any() else und
+        rad = np.where(lost | special, 0.0, rad)
+    return Ball(dtype, mid, rad, und)
+
+
+def mark(ball: Ball, und: Array | None) -> Ball:
+    """`ball` with further elements undecided."""
+    if und is None or not und.any():
+        return ball
+    return Ball(ball.dtype, ball.mid, ball.rad, union(ball.und, np.broadcast_to(und, ball.mid.shape)))
+
+
+F32 = DTYPES["f32"]
+F64 = DTYPES["f64"]

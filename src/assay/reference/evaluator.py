@@ -1,0 +1,230 @@
+"""Runs an HLO module on balls.
+
+The evaluator knows no operation: it walks a computation, looks each opcode up in the registry, keeps a value until its last use,
+and calls `on_value` with every value it makes, so that other tools (isolation, tapping) can watch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assay.errors import AssayError, HloTypeError, InputError, ReferenceLimit, Unsupported
+from assay.hlo import attributes
+from assay.hlo.graph import last_uses
+from assay.hlo.literal import Literal, literal_array
+from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.shape import ArrayShape, Shape, TokenShape, TupleShape, leaves
+from assay.reference.context import Context, smallest_normal
+from assay.reference.policy import Policy
+from assay.reference.registry import find, operation
+from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shape, from_array, held_dtype
+
+FAMILIES = (
+    "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction", "convolution", "reduction",
+    "window", "indexing", "sorting", "control", "linalg", "fft", "random", "collective",
+)  # fmt: skip
+for _family in FAMILIES:
+    importlib.import_module(f"assay.reference.ops.{_family}")
+
+OnValue = Callable[[Computation, Instruction, Value], None]
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """The result of one run: the entry's root value, what was noted on the way, and the peak of held bytes."""
+
+    value: Value
+    notes: frozenset[str]
+    peak_bytes: int
+
+
+def evaluate(
+    module: Module,
+    arguments: Sequence[Array],
+    policy: Policy,
+    *,
+    rng: np.random.Generator | None = None,
+    on_value: OnValue | None = None,
+    memory_limit: int = 8 << 30,
+    deadline: Callable[[], None] | None = None,
+) -> Evaluation:
+    """The value of `module` on `arguments` (one target array a parameter of array shape, tuples flattened).
+
+    rng: None for balls; a generator for a sampled run (see `Context`). deadline: called between instructions; may raise.
+    Raises Unsupported for what the reference does not model, ReferenceLimit above `memory_limit` bytes, InputError where an argument
+    does not fit its parameter.
+    """
+    run = _Run(module, policy, rng, on_value, memory_limit, deadline)
+    with np.errstate(all="ignore"):
+        value = run.computation(module.entry, run.entry_arguments(arguments))
+    return Evaluation(value, frozenset(run.context.notes), run.peak)
+
+
+def estimate_bytes(module: Module) -> int:
+    """A lower bound on the reference's peak memory: the largest set of values alive at once in the entry, as balls in float64."""
+    computation = module.entry
+    alive = 0
+    peak = 0
+    dead_after = last_uses(computation)
+    for instruction, dead in zip(computation.instructions, dead_after, strict=True):
+        alive += 0 if instruction.opcode in _FREE else _held_bytes(instruction.shape)
+        peak = max(peak, alive)
+        for name in dead:
+            other = computation.by_name[name]
+            alive -= 0 if other.opcode in _FREE else _held_bytes(other.shape)
+    return peak
+
+
+# These make views, not copies.
+_FREE = {"broadcast", "reshape", "bitcast", "transpose", "slice", "reverse", "get-tuple-element", "tuple"}
+
+
+def _held_bytes(shape: Shape) -> int:
+    """Bytes of a ball of this shape: a float carries a midpoint and a radius."""
+    total = 0
+    for leaf in leaves(shape):
+        if isinstance(leaf, ArrayShape):
+            itemsize = held_dtype(leaf.dtype).itemsize
+            total += leaf.size * (itemsize + 8 if leaf.dtype.is_float or leaf.dtype.is_complex else itemsize)
+    return total
+
+
+@dataclass(slots=True)
+class _Run:
+    module: Module
+    policy: Policy
+    rng: np.random.Generator | None
+    on_value: OnValue | None
+    memory_limit: int
+    deadline: Callable[[], None] | None
+    context: Context = field(init=False)
+    held: int = 0
+    peak: int = 0
+    dead_after: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    constants: dict[tuple[str, str], Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.context = Context(self.module, self.policy, self.call, self.rng)
+
+    def entry_arguments(self, arguments: Sequence[Array]) -> list[Value]:
+        remaining = list(arguments)
+        values = []
+        for parameter in self.module.entry.parameters:
+            wanted = sum(1 for leaf in leaves(parameter.shape) if isinstance(leaf, ArrayShape))
+            if wanted > len(remaining):
+                break
+            values.append(self._argument(parameter.shape, remaining, parameter.name))
+        expected = sum(
+            1 for p in self.module.entry.parameters for leaf in leaves(p.shape) if isinstance(leaf, ArrayShape)
+        )
+        if expected != len(arguments):
+            raise InputError(f"{self.module.name} takes {expected} arrays, not {len(arguments)}")
+        return values
+
+    def _argument(self, shape: Shape, remaining: list[Array], name: str) -> Value:
+        if isinstance(shape, TupleShape):
+            return tuple(self._argument(element, remaining, name) for element in shape.elements)
+        if not isinstance(shape, ArrayShape):
+            return Token()
+        array = np.asarray(remaining.pop(0))
+        if array.shape != shape.dims:
+            wanted = ",".join(map(str, shape.dims))
+            raise InputError(f"parameter {name} is {shape.dtype}[{wanted}], the argument has shape {array.shape}")
+        return self.source(from_array(shape.dtype, array))
+
+    def source(self, ball: Ball) -> Ball:
+        """A value that enters the program. A subnormal may be read as zero where the policy says so."""
+        if not self.policy.flush_subnormals or not (ball.dtype.is_float or ball.dtype.is_complex):
+            return ball
+        if ball.dtype.part.bits < 32:
+            return ball  # computed in f32, where it is normal
+        size = np.abs(ball.mid)
+        tiny = (size < smallest_normal(ball.dtype)) & (size != 0)
+        if not tiny.any():
+            return ball
+        return Ball(ball.dtype, ball.mid, np.where(tiny, size, 0.0), ball.und)
+
+    def call(self, name: str, arguments: Sequence[Value]) -> Value:
+        return self.computation(self.module.by_name[name], arguments)
+
+    def computation(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+        if computation.name not in self.dead_after:
+            self.dead_after[computation.name] = last_uses(computation)
+        live: dict[str, Value] = {}
+        result: Value | None = None
+        for instruction, dead in zip(computation.instructions, self.dead_after[computation.name], strict=True):
+            if self.deadline is not None:
+                self.deadline()
+            value = self._instruction(computation, instruction, arguments, live)
+            live[instruction.name] = value
+            if instruction.name == computation.root_name:
+                result = value
+            self._hold(value, 1)
+            for name in dead:
+                if name in live:
+                    self._hold(live.pop(name), -1)
+        for value in live.values():
+            self._hold(value, -1)
+        assert result is not None
+        return result
+
+    def _instruction(
+        self, computation: Computation, instruction: Instruction, arguments: Sequence[Value], live: dict[str, Value]
+    ) -> Value:
+        if instruction.parameter_number is not None:
+            value = arguments[instruction.parameter_number]
+        elif instruction.literal is not None:
+            value = self._constant(computation, instruction)
+        else:
+            operands = [live[name] for name in instruction.operands]
+            try:
+                value = find(instruction.opcode)(self.context, instruction, *operands)
+            except AssayError:
+                raise
+            except MemoryError as error:
+                raise ReferenceLimit(f"out of memory in {instruction.name} ({instruction.opcode})") from error
+            except Exception as error:
+                # Our own fault, and the user must see where: never a verdict on the compiler.
+                raise AssayError(
+                    f"the reference failed in {computation.name}/{instruction.name} ({instruction.opcode}): "
+                    f"{type(error).__name__}: {error}; please report this with the program"
+                ) from error
+        if self.on_value is not None:
+            self.on_value(computation, instruction, value)
+        return value
+
+    def _constant(self, computation: Computation, instruction: Instruction) -> Value:
+        key = (computation.name, instruction.name)
+        if key not in self.constants:
+            assert instruction.literal is not None
+            if not isinstance(instruction.shape, ArrayShape):
+                raise Unsupported("constant of tuple shape")
+            self.constants[key] = self.source(
+                from_array(instruction.shape.dtype, literal_array(instruction.shape, instruction.literal))
+            )
+        return self.constants[key]
+
+    def _hold(self, value: Value, sign: int) -> None:
+        if isinstance(value, tuple):
+            for element in value:
+                self._hold(element, sign)
+        elif isinstance(value, Ball):
+            for array in (value.mid, value.rad, value.und):
+                if array is not None and array.base is None:
+                    self.held += sign * array.nbytes
+            self.peak = max(self.peak, self.held)
+            if self.held > self.memory_limit:
+                raise ReferenceLimit(
+                    f"the reference holds {self.held >> 20} MiB, above its limit of {self.memory_limit >> 20} MiB; raise it"
+                )
+
+
+def check_result(instruction: Instruction, value: Value) -> None:
+    """Raises HloTypeError where an operation gave a value of another shape than its instruction declares. For tests and debugging."""
+    if isinstance(instruction.shape, ArrayShape) and not check_shape(as_ball(value), instruction.shape):
+        ball = as_ball(value)
+        raise HloTypeError(f"{instruction.name} ({instruction.opcode}) gave {ball.dtype}{ball.dims}, not {instruction.shape}")

@@ -1,0 +1,1 @@
+"""The operations: importing a family's file registers its functions under their opcodes."""

@@ -1,0 +1,32 @@
+"""What a target is allowed to do with numbers, as data.
+
+Sources of the figures stand beside them. A policy is a promise to the user: a result outside it is called wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One target's numerics.
+
+    excess_precision: a declared rounding to a narrower type may be skipped (xla_allow_excess_precision).
+    flush_subnormals: subnormal operands may be read as zero and subnormal results written as zero.
+    accumulate: element type -> the narrowest type in which sums of products of it may be accumulated (dot, convolution).
+    ulps: opcode -> element type -> units in the last place that the target's own routine may be off; `default_ulps` elsewhere.
+    nan_minmax: `propagate` (NaN wins) or `either` (the other operand may win).
+    confidence: accumulation bounds hold except with probability 2*exp(-confidence**2/2) a sum (Higham and Mary, 2019,
+    "A New Approach to Probabilistic Rounding Error Analysis", Theorem 2.4); infinity asks for the deterministic n*u form.
+    """
+
+    name: str
+    excess_precision: bool = True
+    flush_subnormals: bool = True
+    accumulate: Mapping[str, str] = field(default_factory=dict)
+    ulps: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    default_ulps: float = 4.0
+    nan_minmax: str = "propagate"
+    confidence: float = 8.0
