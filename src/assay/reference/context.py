@@ -95,10 +95,10 @@ class Context:
     def _sampled(self, dtype: DType, mid: Array, local: Array, und: Array | None) -> Ball:
         assert self.rng is not None
         local = np.where(np.isfinite(local), local, 0.0)
+        # Errors of one routine are partly alike (a polynomial that is always a little low), so half of the draw is shared.
+        noise: Array | complex = self.rng.uniform(-1, 1, mid.shape) + self.rng.uniform(-1, 1)
         if dtype.is_complex:
-            noise = self.rng.uniform(-1, 1, mid.shape) + 1j * self.rng.uniform(-1, 1, mid.shape)
-        else:
-            noise = self.rng.uniform(-1, 1, mid.shape)
+            noise = noise + 1j * (self.rng.uniform(-1, 1, mid.shape) + self.rng.uniform(-1, 1))
         moved = mid + local * noise
         return settled(dtype, np.where(np.isfinite(mid), moved, mid), None, und, self.policy)
 
