@@ -83,6 +83,8 @@ def _floats() -> Iterator[DType]:
         ("f8e4m3fnuz", 8, "float8_e4m3fnuz", 3, -7, 240.0, False),
         ("f8e3m4", 8, "float8_e3m4", 4, -2, 15.5, True),
         ("f8e8m0fnu", 8, "float8_e8m0fnu", 0, -127, 2.0**127, False),
+        ("f6e2m3fn", 6, "float6_e2m3fn", 3, 0, 7.5, False),
+        ("f6e3m2fn", 6, "float6_e3m2fn", 2, -2, 28.0, False),
         ("f4e2m1fn", 4, "float4_e2m1fn", 1, 0, 6.0, False),
     )
     for name, bits, held, mantissa, min_exponent, largest, has_inf in rows:
@@ -111,12 +113,16 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory. `extra` keeps what assay only carries, as XLA wrote it, e.g. `E(4)`, `#(u32)`, `L(..)`."""
+    """How an array lies in memory. `extra` keeps what assay only carries, as XLA wrote it, e.g. `E(4)`, `#(u32)`, `L(16)`."""
 
     minor_to_major: tuple[int, ...]
     tiles: tuple[Tile, ...] = ()
     memory_space: int = 0
     extra: tuple[str, ...] = ()
+
+
+UNBOUNDED = -(2**63)
+"""The size XLA gives a dimension printed as `?` (shape.h, kUnboundedSize); such a dimension is dynamic too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +162,14 @@ class OpaqueShape:
     pass
 
 
-Shape = ArrayShape | TupleShape | TokenShape | OpaqueShape
+@dataclass(frozen=True, slots=True)
+class BufferShape:
+    """`b(f32[4])`: a buffer that is written in place."""
+
+    array: ArrayShape
+
+
+Shape = ArrayShape | TupleShape | TokenShape | OpaqueShape | BufferShape
 
 
 def leaves(shape: Shape) -> Iterator[Shape]:

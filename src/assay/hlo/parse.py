@@ -1,0 +1,180 @@
+"""HLO text -> Module, in every style that XLA prints.
+
+XLA prints one instruction on a line, so one regular expression takes a line apart, and what repeats (shapes, lists of attributes)
+is looked up by its text. What that expression does not take (an instruction over several lines, computations printed inside
+an instruction, tuple literals, shapes with brackets in the operands) goes to `assay.hlo.parse_exact`, which also finds the
+line and the column of an error.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from assay.errors import HloSyntaxError
+from assay.hlo import parse_exact
+from assay.hlo.attribute_names import COMPUTATION_ATTRIBUTES, HEADER_ATTRIBUTES
+from assay.hlo.literal import Literal
+from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.opcodes import ARITY
+from assay.hlo.reader import Reader
+from assay.hlo.scan import NAME, PARENS, Fault, nested, without_comments
+from assay.hlo.shape import Shape
+from assay.hlo.shape_text import shape_at
+
+# `  ROOT %name = f32[2]{0} add(%a, %b), metadata={...}`: ROOT, name, shape, opcode, operands, attributes.
+_LINE = re.compile(
+    rf"\s*+(ROOT )?+%?+({NAME}) = "
+    rf"([a-z]\w*+\[[^\]\n]*+\](?:\{{[^{{}}\n]*+\}})?+|{nested('[(]', '[)]', 6)}) "
+    r"([a-z][a-z0-9-]*+)\(([^()\n]*+)\)([^\n]*+)(?:\n|\Z)"
+)
+_CLOSE = re.compile(r"\s*+\}")
+_MODULE = re.compile(rf"HloModule[ \t]++(?:(?=,)|({NAME}))")
+_HEAD = re.compile(rf"(ENTRY\s++)?+%?+({NAME})?+\s*+(?:({PARENS})\s*+->\s*+)?+")
+_TABLES = re.compile(r"\s*+(?:(?:FileNames|FunctionNames|FileLocations|StackFrames)\s*?\n(?:\d++ [^\n]*+\n)*+\n*+)++")
+_NO_ATTRIBUTES: Mapping[str, str] = {}
+
+
+def parse_module(text: str, source: str = "HLO text") -> Module:
+    """The module that `text` spells; `source` is what error messages call the text, such as a file's name.
+
+    A computation without ROOT has its last instruction as root, as in XLA. Computations that XLA prints inside an instruction
+    get names of their own, and the short forms of asynchronous instructions (`slice-start`) are written out.
+    Raises HloSyntaxError with the line and the column that are not understood.
+    """
+    try:
+        with _collector_paused():
+            return _module(Reader(text))
+    except Fault as fault:
+        offset = min(fault.offset, len(text))
+        line = text.count("\n", 0, offset) + 1
+        column = offset - text.rfind("\n", 0, offset)
+        message = fault.message
+        if "\n" not in text[offset:].rstrip() and "cut short" not in message:
+            message += "; the text ends on this line, so the file may be cut short"
+        raise HloSyntaxError(message, line, column, source) from None
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    # A module is a hundred thousand objects and no cycle: to walk them again and again costs a third of the time.
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _module(reader: Reader) -> Module:
+    text = reader.text
+    for mark in ("\0", "\ufffd"):
+        if (offset := text.find(mark)) >= 0:
+            raise Fault(offset, "this looks like a binary file, not HLO text")
+    offset = reader.skip(0)
+    match = _MODULE.match(text, offset)
+    if match is None:
+        found = text[offset : offset + 40].split("\n")[0]
+        there = f"there is `{found}`" if found else "the text is empty"
+        raise Fault(offset, f"expected `HloModule name`, the first line of a module; {there}")
+    name = match.group(1) or ""
+    attributes, offset = reader.attributes(match.end(), HEADER_ATTRIBUTES)
+    tables = ""
+    if match := _TABLES.match(text, offset):
+        tables, offset = match.group().strip("\n"), match.end()
+    entry: str | None = None
+    while (offset := reader.skip(offset)) < len(text):
+        is_entry, computation, end = _computation(reader, offset)
+        if is_entry and entry is not None:
+            raise Fault(offset, "a second ENTRY computation; a module has one")
+        if is_entry:
+            entry = computation.name
+        offset = end
+    if not reader.computations:
+        raise Fault(len(text), "the text ends before any computation: the file is cut short")
+    if entry is None and not reader.nameless:
+        raise Fault(len(text), "no computation is marked ENTRY: the file is cut short, or the mark is missing")
+    parse_exact.check_references(reader)
+    return Module(name, tuple(reader.computations), entry or reader.computations[-1].name, attributes, tables)
+
+
+def _computation(reader: Reader, offset: int) -> tuple[bool, Computation, int]:
+    """The computation at `offset`, which joins the reader's, whether it is ENTRY, and where it ends."""
+    text = reader.text
+    head = _HEAD.match(text, offset)
+    assert head is not None  # every part of it is optional
+    is_entry, name, parameters = head.groups()
+    declared: Shape | None = None
+    body = reader.skip(head.end())
+    if parameters is not None:
+        declared, body = shape_at(text, body)
+        body = reader.skip(body)
+    if not text.startswith("{", body):
+        found = text[body : body + 40].split("\n")[0]
+        raise Fault(body, f"expected a computation, `name (parameters) -> shape {{`; there is `{found}`")
+    if name is None:
+        reader.nameless = True
+        name = reader.new_name("computation")
+    instructions, root, end = _body(reader, body + 1)
+    attributes, end = reader.attributes(end, COMPUTATION_ATTRIBUTES)
+    computation = Computation(name, instructions, root, attributes)
+    if declared is not None and not parse_exact.compatible(declared, computation.root.shape):
+        raise Fault(head.end(), f"the result shape of computation `{name}` is not that of its root `{root}`")
+    reader.add(computation, offset)
+    return is_entry is not None, computation, end
+
+
+def _body(reader: Reader, offset: int) -> tuple[tuple[Instruction, ...], str, int]:
+    """The instructions from `offset` to the closing brace, the root's name, and the offset after the brace."""
+    text, start = reader.text, offset
+    names: dict[str, Instruction] = {}
+    root: str | None = None
+    match_line = _LINE.match
+    while True:
+        instruction = None
+        match = match_line(text, offset)
+        if match is not None:
+            instruction = _from_line(reader, match, names)
+        if match is not None and instruction is not None:
+            is_root, offset = match.group(1) is not None, match.end()
+        elif match is None and (close := _CLOSE.match(text, reader.skip(offset))):
+            break
+        else:
+            instruction, is_root, offset = parse_exact.instruction(reader, offset, names, _body)
+        if is_root:
+            if root is not None:
+                raise Fault(reader.text.rfind("ROOT", 0, offset), "a second ROOT; a computation has one")
+            root = instruction.name
+        names[instruction.name] = instruction
+    if not names:
+        raise Fault(start, "a computation without instructions")
+    instructions = tuple(names.values())
+    return instructions, root or instructions[-1].name, close.end()
+
+
+def _from_line(reader: Reader, match: re.Match[str], names: dict[str, Instruction]) -> Instruction | None:
+    """The instruction that the line spells; None where it has to be read exactly."""
+    _, name, shape_text, opcode, inner, rest = match.groups()
+    shape = reader.shapes.get(shape_text) or reader.shape(shape_text)
+    attributes: Mapping[str, str] | None = _NO_ATTRIBUTES
+    if rest:
+        attributes = reader.lists.get(rest)
+        if attributes is None:
+            attributes = reader.attribute_list(rest)
+    if shape is None or attributes is None or opcode not in ARITY or name in names:
+        return None
+    if opcode == "constant":
+        return None if "..." in inner else Instruction(name, opcode, shape, (), attributes, Literal(inner))
+    if opcode == "parameter":
+        return Instruction(name, opcode, shape, (), attributes, None, int(inner)) if inner.isdigit() else None
+    if not inner:
+        return Instruction(name, opcode, shape, (), attributes)
+    listed = without_comments(inner).replace("%", "").split(", ")
+    try:
+        operands = tuple([names[operand].name for operand in listed])
+    except KeyError:
+        return None
+    return Instruction(name, opcode, shape, operands, attributes)

@@ -1,0 +1,239 @@
+"""Reading an instruction piece by piece: any layout of lines, computations inside instructions, and exact places of errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from assay.hlo.attribute_names import COMPUTATION, COMPUTATIONS, INSTRUCTION_ATTRIBUTES
+from assay.hlo.literal import Literal
+from assay.hlo.module import Computation, Instruction
+from assay.hlo.opcodes import ARITY, wrapped_opcode
+from assay.hlo.reader import NAMES, Reader, referred
+from assay.hlo.scan import NAME, PARENS, Fault, items
+from assay.hlo.shape import ArrayShape, BufferShape, Shape, TupleShape
+from assay.hlo.shape_text import shape_at
+
+ELIDED = (
+    "the constant's value was elided (`{...}`): dump the module whole, as a proto with --xla_dump_to=DIR --xla_dump_hlo_as_proto, "
+    "or as text with --xla_dump_large_constants, or print it with HloPrintOptions().print_large_constants = True"
+)
+
+_ROOT = re.compile(r"ROOT\s++(?=[%\w])")
+_NAME = re.compile(rf"%?+({NAME})")
+_EQUAL = re.compile(r"\s*+=\s*+")
+_OPCODE = re.compile(r"\s*+([A-Za-z][\w-]*+)")
+_OPERANDS = re.compile(PARENS)
+_CLOSE = re.compile(r"\s*+\}")
+
+Names = dict[str, Instruction]
+ReadBody = Callable[[Reader, int], tuple[tuple[Instruction, ...], str, int]]
+
+
+def instruction(reader: Reader, offset: int, names: Names, read_body: ReadBody) -> tuple[Instruction, bool, int]:
+    """The instruction at `offset`, whether it is ROOT, and where it ends.
+
+    `names` holds the instructions of the same computation so far; `read_body` reads a computation printed inside this one.
+    Raises Fault at what is not understood.
+    """
+    text = reader.text
+    offset = reader.skip(offset)
+    if offset == len(text):
+        raise Fault(offset, "the text ends in the middle of a computation: the file is cut short")
+    is_root = _ROOT.match(text, offset)
+    if is_root:
+        offset = is_root.end()
+    start = offset
+    match = _NAME.match(text, offset)
+    if match is None:
+        raise Fault(offset, "expected an instruction, `%name = shape opcode(operands)`, or the `}` that ends the computation")
+    name = match.group(1)
+    equal = _EQUAL.match(text, match.end())
+    if equal is None:
+        raise Fault(match.end(), f"expected `=` after the instruction's name `{name}`")
+    if name in names:
+        raise Fault(start, f"a second instruction named `{name}` in this computation")
+    shape, offset = _shape(reader, equal.end())
+    match = _OPCODE.match(text, offset)
+    if match is None:
+        raise Fault(reader.skip(offset), "expected an opcode after the shape")
+    opcode, at_opcode = match.group(1), match.start(1)
+    wrapped = wrapped_opcode(opcode)
+    if opcode not in ARITY and wrapped is None:
+        raise Fault(at_opcode, f"unknown opcode `{opcode}`")
+    offset = reader.skip(match.end())
+    if not text.startswith("(", offset):
+        raise Fault(offset, f"expected `(` after the opcode `{opcode}`")
+    inner = _OPERANDS.match(text, offset)
+    if inner is None:
+        raise Fault(offset, f"the brackets or quotes in the operands of `{name}` do not match")
+    content = inner.group()[1:-1].strip()
+    operands: tuple[str, ...] = ()
+    literal = number = None
+    if opcode == "constant":
+        literal = _literal(content, inner.start() + 1)
+    elif opcode == "parameter":
+        if not content.isdigit():
+            raise Fault(inner.start() + 1, f"expected a parameter number, there is `{content[:40]}`")
+        number = int(content)
+    else:
+        operands = operand_names(content, inner.start() + 1, names)
+    attributes, end = _attributes(reader, inner.end(), name, read_body)
+    result = Instruction(name, opcode, shape, operands, attributes, literal, number)
+    if wrapped is not None:
+        result = _unwrapped(reader, result, *wrapped, names, at_opcode)
+    return result, is_root is not None, end
+
+
+def _shape(reader: Reader, offset: int) -> tuple[Shape, int]:
+    try:
+        return shape_at(reader.text, offset)
+    except Fault as fault:
+        if _OPCODE.match(reader.text, offset) and reader.text[offset:].split("(", 1)[0].strip() in ARITY:
+            raise Fault(offset, "the result's shape is missing") from None
+        raise fault
+
+
+def _literal(content: str, offset: int) -> Literal:
+    if "..." in content:
+        raise Fault(offset, ELIDED)
+    return Literal(content)
+
+
+def operand_names(content: str, offset: int, names: Names) -> tuple[str, ...]:
+    """`f32[2]{0} %a, %b` -> ("a", "b"). Raises Fault where an operand is unknown or has another shape than it is said to have."""
+    found: list[str] = []
+    for item in items(content):
+        before, _, last = item.rpartition(" ")
+        name = last.removeprefix("%")
+        operand = names.get(name)
+        at = offset + max(content.find(item), 0) + len(item) - len(name)
+        if operand is None:
+            if not NAMES.fullmatch(name):
+                raise Fault(offset + max(content.find(item), 0), f"expected the name of an operand, there is `{item[:60]}`")
+            raise Fault(at, f"operand `{name}` is not defined before this instruction")
+        if before.strip():
+            try:
+                declared, end = shape_at(item, 0)
+            except Fault as fault:
+                raise Fault(at, fault.message) from None
+            if item[end:].strip() != last:
+                raise Fault(at, f"expected an operand, there is `{item[:60]}`")
+            if not compatible(declared, operand.shape):
+                raise Fault(at, f"operand `{name}` is said to be {before.strip()}, which is not its shape")
+        found.append(operand.name)
+    return tuple(found)
+
+
+def compatible(a: Shape, b: Shape) -> bool:
+    """Whether two shapes agree in all but layouts (ShapeUtil::Compatible)."""
+    if isinstance(a, ArrayShape) and isinstance(b, ArrayShape):
+        return a.dtype is b.dtype and a.dims == b.dims and (a.dynamic == b.dynamic or not (a.dynamic and b.dynamic))
+    if isinstance(a, TupleShape) and isinstance(b, TupleShape):
+        pairs = zip(a.elements, b.elements, strict=False)
+        return len(a.elements) == len(b.elements) and all(compatible(x, y) for x, y in pairs)
+    if isinstance(a, BufferShape) and isinstance(b, BufferShape):
+        return compatible(a.array, b.array)
+    return type(a) is type(b)
+
+
+def _attributes(reader: Reader, offset: int, owner: str, read_body: ReadBody) -> tuple[dict[str, str], int]:
+    found: dict[str, str] = {}
+    while next_key := reader.key(offset, INSTRUCTION_ATTRIBUTES):
+        key, offset = next_key
+        if key in found:
+            raise Fault(offset, f"a second attribute `{key}`")
+        at_body = reader.text.startswith("{", offset)
+        if key in COMPUTATION and at_body and not _is_list_of_names(reader, offset):
+            found[key], offset = _inline(reader, offset, f"{owner}.{key}", read_body)
+        elif key in COMPUTATIONS and at_body and not _is_list_of_names(reader, offset):
+            found[key], offset = _inline_list(reader, offset, f"{owner}.{key}", read_body)
+        else:
+            found[key], offset = reader.value(key, offset)
+    return found, offset
+
+
+_LIST_OF_NAMES = re.compile(rf"\{{\s*+(?:%?+{NAME}\s*+(?:,\s*+(?:/\*[^*]*+\*/\s*+)?+)?+)*+\}}")
+
+
+def _is_list_of_names(reader: Reader, offset: int) -> bool:
+    return _LIST_OF_NAMES.match(reader.text, offset) is not None
+
+
+def _inline(reader: Reader, offset: int, wanted: str, read_body: ReadBody) -> tuple[str, int]:
+    """A computation printed in place: `{ instructions }`. It gets a name of its own."""
+    instructions, root, end = read_body(reader, offset + 1)
+    name = reader.new_name(wanted)
+    reader.read_inline = True
+    reader.add(Computation(name, instructions, root), offset)
+    return name, end
+
+
+def _inline_list(reader: Reader, offset: int, wanted: str, read_body: ReadBody) -> tuple[str, int]:
+    names: list[str] = []
+    offset = reader.skip(offset + 1)
+    while not reader.text.startswith("}", offset):
+        if not reader.text.startswith("{", offset):
+            raise Fault(offset, "expected `{`, which begins a computation, or `}`, which ends the list of them")
+        name, offset = _inline(reader, offset, f"{wanted}.{len(names)}", read_body)
+        names.append(name)
+        offset = reader.skip(offset)
+        if reader.text.startswith(",", offset):
+            offset = reader.skip(offset + 1)
+    return "{" + ", ".join(names) + "}", offset + 1
+
+
+# Attributes that stay with the outer instruction when a short asynchronous form is written out (hlo_parser.cc sets metadata,
+# origin, backend_config and frontend_attributes on both).
+_OUTER = ("async_execution_thread", "async_group_id", "control-predecessors", "sharding")
+_BOTH = ("metadata", "origin", "backend_config", "frontend_attributes", "statistics")
+
+
+def _unwrapped(
+    reader: Reader, short: Instruction, opcode: str, inner_opcode: str, names: Names, offset: int
+) -> Instruction:
+    """`slice-start(a), slice={...}` as `async-start(a), calls=` a computation of the slice alone, as XLA reads it."""
+    outer = {k: v for k, v in short.attributes.items() if k in _OUTER or k in _BOTH}
+    if opcode != "async-start":
+        before = names.get(short.operands[0]) if short.operands else None
+        if before is None or not before.opcode.startswith("async-"):
+            raise Fault(offset, f"`{short.opcode}` takes the value of an async-start or async-update")
+        return Instruction(short.name, opcode, short.shape, short.operands, outer)
+    shape = short.shape
+    if not (isinstance(shape, TupleShape) and len(shape.elements) >= 2):
+        raise Fault(offset, f"`{short.opcode}` has a tuple shape ((operands), result, ...)")
+    inputs = [names[o].shape for o in short.operands]
+    parameters = tuple(
+        Instruction(f"param_{i}", "parameter", s, parameter_number=i) for i, s in enumerate(inputs)
+    )
+    inner_attributes = {k: v for k, v in short.attributes.items() if k not in _OUTER}
+    root = Instruction(
+        f"{short.name}.wrapped", inner_opcode, shape.elements[1], tuple(p.name for p in parameters), inner_attributes
+    )
+    name = reader.new_name(f"async_wrapped.{short.name}")
+    thread = outer.get("async_execution_thread")
+    reader.add(
+        Computation(name, (*parameters, root), root.name, {"execution_thread": thread} if thread else {}), offset
+    )
+    return Instruction(short.name, opcode, shape, short.operands, {"calls": name, **outer})
+
+
+def check_references(reader: Reader) -> None:
+    """Raises Fault where an instruction calls a computation that does not stand before its own."""
+    known: set[str] = set()
+    for computation in reader.computations:
+        for user in computation.instructions:
+            if not user.attributes:
+                continue
+            for name in referred(user):
+                if name not in known:
+                    what = "is defined only after its caller" if name in reader.starts else "is not defined"
+                    raise Fault(_place(reader, computation, user, name), f"computation `{name}` {what}")
+        known.add(computation.name)
+
+
+def _place(reader: Reader, computation: Computation, user: Instruction, name: str) -> int:
+    start = reader.starts[computation.name]
+    line = re.compile(rf"%?{re.escape(user.name)}\s*=").search(reader.text, start)
+    use = re.compile(rf"[={{,\s]%?({re.escape(name)})(?![\w.-])").search(reader.text, line.end() if line else start)
+    return use.start(1) if use else start

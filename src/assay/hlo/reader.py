@@ -1,0 +1,115 @@
+"""The state of reading one text: the text, what has been read of it, and the small pieces that every part is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assay.hlo.attribute_names import COMPUTATION, INSTRUCTION_ATTRIBUTES, REFERENCES
+from assay.hlo.module import Computation, Instruction
+from assay.hlo.scan import NAME, SPACE, VALUE, Fault, without_comments
+from assay.hlo.shape import Shape
+from assay.hlo.shape_text import shape_at
+
+_PAIR = re.compile(rf", ([a-z][\w-]*+)=({VALUE})")
+_KEY = re.compile(r",\s*+([A-Za-z][\w.-]*+)\s*+=")
+_VALUE = re.compile(VALUE)
+NAMES = re.compile(NAME)
+
+
+@dataclass(slots=True)
+class Reader:
+    text: str
+    shapes: dict[str, Shape | None] = field(default_factory=dict)
+    lists: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+    computations: list[Computation] = field(default_factory=list)
+    starts: dict[str, int] = field(default_factory=dict)  # computation -> where it begins
+    nameless: bool = False  # whether some computation has no name, as in the fingerprint style
+    read_inline: bool = False  # whether some computation was printed inside an instruction
+
+    def skip(self, offset: int) -> int:
+        """The offset of the next character that is no space and no comment."""
+        match = SPACE.match(self.text, offset)
+        return match.end() if match else offset
+
+    def shape(self, text: str) -> Shape | None:
+        """The shape that `text` spells, None where it is not understood."""
+        try:
+            shape, end = shape_at(text, 0)
+        except Fault:
+            end, shape = -1, None
+        self.shapes[text] = found = shape if end == len(text) else None
+        return found
+
+    def attribute_list(self, text: str) -> Mapping[str, str] | None:
+        """`, a=1, b={2}` as XLA prints it on one line; None where it needs exact reading."""
+        found: dict[str, str] = {}
+        length = 0
+        for key, value in _PAIR.findall(text):
+            length += len(key) + len(value) + 3
+            if key not in INSTRUCTION_ATTRIBUTES or key in found or not value or "\n" in value:
+                return None
+            found[key] = reference_names(value) if key in REFERENCES else value
+        result = found if length == len(text) else None
+        self.lists[text] = result
+        return result
+
+    def key(self, offset: int, known: frozenset[str]) -> tuple[str, int] | None:
+        """The attribute name after a comma at `offset` and where its value begins; None where there is no comma."""
+        offset = self.skip(offset)
+        if not self.text.startswith(",", offset):
+            return None
+        match = _KEY.match(self.text, offset)
+        if match is None:
+            raise Fault(self.skip(offset + 1), "expected an attribute, `name=value`, after the comma")
+        if match.group(1) not in known:
+            raise Fault(match.start(1), f"unknown attribute `{match.group(1)}`")
+        return match.group(1), self.skip(match.end())
+
+    def value(self, key: str, offset: int) -> tuple[str, int]:
+        """The text of the value that begins at `offset` and where it ends."""
+        match = _VALUE.match(self.text, offset)
+        if match is None:
+            raise Fault(offset, f"the value of `{key}` is missing, or its brackets or quotes do not match")
+        value = match.group()
+        return (reference_names(value) if key in REFERENCES else value).rstrip(), match.end()
+
+    def attributes(self, offset: int, known: frozenset[str]) -> tuple[dict[str, str], int]:
+        """The list of attributes at `offset`, which may be over several lines, and where it ends."""
+        found: dict[str, str] = {}
+        while next_key := self.key(offset, known):
+            key, offset = next_key
+            if key in found:
+                raise Fault(offset, f"a second attribute `{key}`")
+            found[key], offset = self.value(key, offset)
+        return found, offset
+
+    def new_name(self, wanted: str) -> str:
+        """A name for a computation that has none in the text."""
+        name, number = wanted, 0
+        while name in self.starts:
+            number += 1
+            name = f"{wanted}.{number}"
+        return name
+
+    def add(self, computation: Computation, offset: int) -> None:
+        if computation.name in self.starts:
+            raise Fault(offset, f"a second computation named `{computation.name}`")
+        self.starts[computation.name] = offset
+        self.computations.append(computation)
+
+
+def reference_names(value: str) -> str:
+    """`%a` -> `a`, `{%a, /*index=5*/%b}` -> `{a, b}`."""
+    return without_comments(value).replace("%", "").strip()
+
+
+def referred(instruction: Instruction) -> tuple[str, ...]:
+    """The names of the computations that an instruction calls, in the order of its attributes."""
+    return tuple(
+        name
+        for key, value in instruction.attributes.items()
+        if key in REFERENCES and key != "control-predecessors"
+        for name in ([value] if key in COMPUTATION and not value.startswith("{") else NAMES.findall(value))
+    )
