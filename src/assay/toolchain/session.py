@@ -1,0 +1,251 @@
+"""Worker: the typed requests to one process of a toolchain.
+
+    with Worker(host()) as worker:
+        case = worker.load("shift_rows.py").cases[0]
+        compiled = worker.compile(case.stablehlo, "stablehlo")
+        outputs = worker.run(compiled, [a.value for a in case.arguments])
+
+Each request returns its value or raises one of outcomes' exceptions; whichever it was, the next request may follow.
+A Worker belongs to one thread at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from assay.errors import InputError
+from assay.toolchain.environments import Toolchain
+from assay.toolchain.outcomes import (
+    Argument,
+    Array,
+    ArrayType,
+    Compiled,
+    Description,
+    LoadedCase,
+    LoadedFile,
+    Problem,
+    RequestRefused,
+    StaleHandle,
+    UserFileError,
+    WorkerDied,
+)
+from assay.toolchain.process import Limits, Process, worker_environment
+from assay.toolchain.worker import get_array, put_array, xla_dtype
+
+Kind = Literal["hlo-text", "hlo-proto", "stablehlo", "export"]
+
+
+class Worker:
+    """A process of `toolchain`; a context manager.
+
+    flags: XLA flags of the process (`--xla_cpu_...`), appended to XLA_FLAGS. env: variables on top of the host's.
+    Raises ToolchainError where the toolchain does not start.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        flags: Sequence[str] = (),
+        limits: Limits | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.toolchain = toolchain
+        self.limits = limits or Limits()
+        self._env = worker_environment(flags, env)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._live = 0  # executables that the child holds
+        self._process = Process(toolchain.python, self._env, self.limits)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process; nothing is left behind. May be called twice."""
+        self._closed = True
+        self._process.close()
+
+    def kill(self) -> None:
+        """End the process from another thread: a request that is out there ends with WorkerDied."""
+        self._closed = True
+        self._process.kill_server()
+
+    @property
+    def served(self) -> int:
+        """How many requests the present child has taken; 0 when the next one gets a fresh child."""
+        return self._process.child.served if self._process.child is not None else 0
+
+    def restart(self) -> None:
+        """A fresh child for the next request; handles of the old one are stale."""
+        self._process.end_child()
+        self._live = 0
+
+    def _ask(
+        self, header: dict[str, Any], blobs: Sequence[Any] = (), timeout_s: float | None = None
+    ) -> tuple[dict[str, Any], list[bytearray]]:
+        if self._closed:
+            raise RuntimeError("this Worker is closed")
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("this Worker is in use by another thread")
+        try:
+            if not self._process.server_is_alive():
+                self._process.close()
+                self._process = Process(self.toolchain.python, self._env, self.limits)
+                self._live = 0
+            if self._live == 0 and self._process.resident_bytes() > self.limits.rss_bytes // 2:
+                self.restart()  # what earlier programs left behind is not to be charged to this one
+            reply, out = self._process.ask(header, blobs, timeout_s)
+        except BaseException:
+            self._live = 0  # ask ended the child
+            raise
+        finally:
+            self._lock.release()
+        if reply["ok"]:
+            return reply, out
+        request, kind, message = str(header["op"]), str(reply["type"]), str(reply["message"])
+        if reply["user"]:
+            raise UserFileError(str(header["path"]), Problem(kind, message, str(reply["where"])))
+        if message.startswith("RESOURCE_EXHAUSTED") or kind == "MemoryError" or "std::bad_alloc" in message:
+            child = self._process.child
+            tail = child.log.lines() if child is not None else ()
+            self.restart()
+            raise WorkerDied("resource", request, None, None, tail, message)
+        raise RequestRefused(request, kind, message)
+
+    def describe(self) -> Description:
+        """The versions and flags of the process."""
+        reply, _ = self._ask({"op": "describe"})
+        return Description(reply["versions"], reply["xla_flags"])
+
+    def load(
+        self,
+        path: str | Path,
+        function: str | None = None,
+        arrays: Sequence[Array] | None = None,
+        cases: Sequence[str] = (),
+        timeout_s: float | None = None,
+    ) -> LoadedFile:
+        """Execute the user's Python file and lower its programs.
+
+        function: one function of it (`name` or `Class.name`), with the arguments of the file's example_args(), or with
+        `arrays` in place of their leaves. Otherwise the cases that its cases() yields, or those whose names match one
+        of the patterns in `cases`. A case that fails has its `error` set; raises UserFileError where the file itself does.
+        """
+        blobs: list[Any] = []
+        specs = None if arrays is None else [put_array(_checked(a, i), blobs) for i, a in enumerate(arrays)]
+        where = str(Path(path).absolute())
+        if not Path(path).is_file():
+            raise UserFileError(str(path), Problem("FileNotFoundError", "no such file"))
+        header = {"op": "load", "path": where, "function": function, "arrays": specs, "filter": list(cases)}
+        reply, out = self._ask(header, blobs, timeout_s)
+        loaded = tuple(_case(c, out) for c in reply["cases"])
+        return LoadedFile(where, reply["x64"], reply["rtol"], loaded)
+
+    def to_hlo(self, payload: str | bytes, kind: Kind) -> str:
+        """The payload as text of an unoptimized HLO module, constants in full. RequestRefused if it is not one."""
+        _, out = self._ask({"op": "to_hlo", "kind": kind}, [_bytes(payload)])
+        return out[0].decode()
+
+    def compile(
+        self,
+        payload: str | bytes,
+        kind: Kind,
+        options: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Compiled:
+        """Compile for the CPU. options: XLA debug options by name, values as on a command line (`true`, `0`, `AVX2`).
+
+        RequestRefused has type `UnknownOption` or `BadOption` where an option is at fault.
+        """
+        header = {"op": "compile", "kind": kind, "options": dict(options or {})}
+        reply, out = self._ask(header, [_bytes(payload)], timeout_s)
+        self._live += 1
+        child = self._process.child
+        assert child is not None
+        types = [tuple(_type(t) for t in reply[name]) for name in ("parameters", "results")]
+        return Compiled(out[0].decode(), types[0], types[1], reply["seconds"], reply["handle"], child.pid)
+
+    def run(self, compiled: Compiled, arrays: Sequence[Array], timeout_s: float | None = None) -> list[Array]:
+        """The flat results, in order; a token comes back as an empty pred array.
+
+        `arrays`: one for each flat parameter, of its dtype and shape, else InputError. They are copied in for each run.
+        Sub-byte integers are ml_dtypes' (int4, uint4, ...), one byte an element.
+        """
+        if self._process.child is None or self._process.child.pid != compiled.child:
+            raise StaleHandle("run: the process that compiled this program has ended since; compile it again")
+        _check_arguments(compiled.parameters, arrays)
+        blobs: list[Any] = []
+        specs = [put_array(a, blobs) for a in arrays]
+        reply, out = self._ask({"op": "run", "handle": compiled.handle, "arrays": specs}, blobs, timeout_s)
+        return [_array(spec, out) for spec in reply["arrays"]]
+
+    def release(self, compiled: Compiled) -> None:
+        """Forget an executable; no error if its process has ended."""
+        if self._process.child is not None and self._process.child.pid == compiled.child:
+            self._ask({"op": "release", "handle": compiled.handle})
+            self._live = max(0, self._live - 1)
+
+    def fault(self, kind: str, timeout_s: float | None = None, **details: int) -> None:
+        """For tests: end badly on purpose. Refused unless the worker's environment has ASSAY_WORKER_FAULTS=1."""
+        self._ask({"op": "fault", "kind": kind, **details}, (), timeout_s)
+
+
+def _bytes(payload: str | bytes) -> bytes:
+    return payload.encode() if isinstance(payload, str) else payload
+
+
+def _type(spec: Mapping[str, Any]) -> ArrayType:
+    return ArrayType(spec["dtype"], tuple(spec["shape"]), spec.get("path", ""))
+
+
+def _array(spec: Mapping[str, Any], blobs: list[bytearray]) -> Array:
+    array: Array = get_array(dict(spec), blobs)
+    return array
+
+
+def _case(spec: Mapping[str, Any], blobs: list[bytearray]) -> LoadedCase:
+    if spec["error"]:
+        return LoadedCase(spec["name"], error=Problem(**spec["error"]))
+    arguments = tuple(
+        Argument(_type(a), None if a["blob"] is None else _array(a, blobs), a["weak"]) for a in spec["arguments"]
+    )
+    expected = tuple(_array(e, blobs) for e in spec["expected"]) if "expected" in spec else None
+    return LoadedCase(
+        name=spec["name"],
+        stablehlo=bytes(blobs[spec["stablehlo"]]),
+        hlo=blobs[spec["hlo"]].decode(),
+        arguments=arguments,
+        results=tuple(_type(r) for r in spec["results"]),
+        expected=expected,
+        expected_error=spec.get("expected_error"),
+    )
+
+
+def _checked(array: Array, position: int) -> Array:
+    with contextlib.suppress(TypeError):
+        xla_dtype(np.asarray(array).dtype)
+        return np.asarray(array)
+    raise InputError(f"argument {position} has dtype {np.asarray(array).dtype}, which XLA does not have")
+
+
+def _check_arguments(parameters: Sequence[ArrayType], arrays: Sequence[Array]) -> None:
+    if len(arrays) != len(parameters):
+        raise InputError(f"the program takes {len(parameters)} arrays, {len(arrays)} were given")
+    for i, (wanted, array) in enumerate(zip(parameters, arrays, strict=True)):
+        got = ArrayType(xla_dtype(_checked(array, i).dtype), tuple(np.shape(array)))
+        if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+            raise InputError(f"argument {i} is {_spell(got)}, the program takes {_spell(wanted)}")
+
+
+def _spell(t: ArrayType) -> str:
+    return f"{t.dtype}[{','.join(map(str, t.shape))}]"
