@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from assay.hlo.module import Module
-from assay.hlo.shape import DTYPES, DType
+from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.shape import DTYPES, DType, Shape
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union
 
@@ -38,6 +38,14 @@ class Context:
     call: Call
     rng: np.random.Generator | None = None
     notes: set[str] = field(default_factory=set)
+    _owners: dict[int, Computation] = field(default_factory=dict)
+
+    def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...] | None:
+        """The declared shapes of an instruction's operands, layouts included; None where it is not of the module."""
+        if not self._owners:
+            self._owners.update({id(i): c for c in self.module.computations for i in c.instructions})
+        owner = self._owners.get(id(instruction))
+        return None if owner is None else tuple(owner.by_name[name].shape for name in instruction.operands)
 
     def rounded(
         self,
@@ -110,7 +118,7 @@ class Context:
         und: Array | None,
         *,
         magnitude: Array,
-        terms: int,
+        terms: int | Array,
         steady: Array | bool = False,
         exact: bool = False,
         within: DType | None = None,
@@ -125,7 +133,7 @@ class Context:
         if exact:
             return self.rounded(dtype, mid, rad, und)
         worst = terms * u
-        likely = min(worst, (2.0 if self.rng is not None else self.policy.confidence) * np.sqrt(terms) * u)
+        likely = np.minimum(worst, (2.0 if self.rng is not None else self.policy.confidence) * np.sqrt(terms) * u)
         gamma = np.where(steady, worst, likely)
         if within is not None and within.part.mantissa > dtype.part.mantissa:
             return self.rounded(dtype, mid, total(rad, gamma * magnitude), und)
@@ -159,6 +167,19 @@ def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, poli
         und = union(und, lost & ~special) if (lost & ~special).any() else und
         rad = np.where(lost | special, 0.0, rad)
     return Ball(dtype, mid, rad, und)
+
+
+def entering(ball: Ball, policy: Policy) -> Ball:
+    """A value that enters the program, as an argument or a constant. A subnormal may be read as zero where the policy says so."""
+    if not policy.flush_subnormals or not (ball.dtype.is_float or ball.dtype.is_complex):
+        return ball
+    if ball.dtype.part.bits < 32:
+        return ball  # computed in f32, where it is normal
+    size = np.abs(ball.mid)
+    tiny = (size < smallest_normal(ball.dtype)) & (size != 0)
+    if not tiny.any():
+        return ball
+    return Ball(ball.dtype, ball.mid, np.where(tiny, size, 0.0), ball.und)
 
 
 def mark(ball: Ball, und: Array | None) -> Ball:

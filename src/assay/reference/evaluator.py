@@ -18,7 +18,7 @@ from assay.hlo.graph import last_uses
 from assay.hlo.literal import Literal, literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TokenShape, TupleShape, leaves
-from assay.reference.context import Context, smallest_normal
+from assay.reference.context import Context, entering
 from assay.reference.policy import Policy
 from assay.reference.registry import find, operation
 from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shape, from_array, held_dtype
@@ -137,16 +137,7 @@ class _Run:
         return self.source(from_array(shape.dtype, array))
 
     def source(self, ball: Ball) -> Ball:
-        """A value that enters the program. A subnormal may be read as zero where the policy says so."""
-        if not self.policy.flush_subnormals or not (ball.dtype.is_float or ball.dtype.is_complex):
-            return ball
-        if ball.dtype.part.bits < 32:
-            return ball  # computed in f32, where it is normal
-        size = np.abs(ball.mid)
-        tiny = (size < smallest_normal(ball.dtype)) & (size != 0)
-        if not tiny.any():
-            return ball
-        return Ball(ball.dtype, ball.mid, np.where(tiny, size, 0.0), ball.und)
+        return entering(ball, self.policy)
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
         return self.computation(self.module.by_name[name], arguments)
