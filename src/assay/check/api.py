@@ -1,0 +1,184 @@
+"""Checking whatever the user names: a path, or a function in their own process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay.check.judge import Settings, Step, judge
+from assay.errors import AssayError, InputError, ProgramError, ToolchainError
+from assay.inputs.arguments import load_arguments
+from assay.inputs.generate import generate
+from assay.oracle.verdict import Verdict
+from assay.programs.load import load, parse_source
+from assay.programs.program import Array, Program, from_hlo
+from assay.reference.policies import for_target
+from assay.report.result import CaseResult, Report
+from assay.toolchain import Limits, Worker, resolve
+
+TARGETS = ("cpu",)
+# Drawn inputs: ordinary values, and small integers, whose sums are exact in any order, so that a wrong index cannot hide.
+DEFAULT_CLASSES = ("normal", "small-integers")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be checked and how; the fields are the command line's options.
+
+    toolchain: `jax==V`, or None for the jax that is installed beside assay. options: XLA debug options of the compilation. flags: XLA
+    flags of the worker's process. inputs: an .npz file. classes: of drawn inputs. memory_limit: bytes, for the reference and for the
+    worker each. timeout_s: of one request to the worker.
+    """
+
+    target: str = "cpu"
+    toolchain: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    seed: int = 0
+    inputs: Path | None = None
+    classes: tuple[str, ...] = DEFAULT_CLASSES
+    case: str | None = None
+    memory_limit: int = 8 << 30
+    timeout_s: float = 300.0
+    reference_timeout_s: float = 600.0
+
+
+def check_path(source: str, request: Request, command: str = "", step: Step = lambda _: None) -> Report:
+    """Checks every program that `source` names (see `assay.programs.load`). Raises AssayError where it cannot begin."""
+    parse_source(source)  # a wrong path is told before a worker starts
+    with _worker(request, step) as (worker, toolchain):
+        step("reading the program")
+        arguments = None
+        if request.inputs is not None and parse_source(source).function is not None:
+            arguments = load_arguments(request.inputs, None)
+        programs = load(source, worker, arguments, request.case)
+        cases = [result for program in programs for result in _check(program, request, worker, step)]
+    return Report(source, request.target, toolchain, request.seed, tuple(cases), command)
+
+
+def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str = "cpu", **options: Any) -> Report:
+    """Checks a path, or a JAX function on `arguments` (pytrees of arrays, or of jax.ShapeDtypeStruct to have values drawn).
+
+    options: the fields of `Request`. The function is lowered by the caller's own jax; compiled and run it is in a worker, by
+    `toolchain` if given. Raises AssayError for anything that is not a verdict.
+    """
+    request = Request(target=target, **options)
+    if isinstance(program, (str, Path)):
+        if arguments:
+            raise InputError("arguments go with a function; for a path give inputs='args.npz' or example_args() in the file")
+        return check_path(str(program), request)
+    lowered = _lower(program, arguments)
+    with _worker(request, lambda _: None) as (worker, toolchain):
+        cases = _check(lowered(worker), request, worker, lambda _: None)
+    name = getattr(program, "__name__", "function")
+    return Report(name, target, toolchain, request.seed, tuple(cases))
+
+
+def assert_correct(function: Callable[..., Any], *arguments: Any, **options: Any) -> Report:
+    """For a user's own tests: raises AssertionError with the report where XLA's result is wrong, AssayError where it cannot be judged."""
+    from assay.report.text import render
+
+    report = check(function, *arguments, **options)
+    if report.exit_code == 1:
+        raise AssertionError(render(report))
+    if report.exit_code == 2:
+        raise AssayError(f"{report.program}: {report.verdict}: {report.worst.why}")
+    return report
+
+
+def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[Worker], Program]:
+    """Lowers in the caller's process, whose jax made the function anyway."""
+    import jax
+
+    name = getattr(function, "__name__", "function")
+    jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
+    try:
+        lowered = jitted.trace(*arguments).lower(lowering_platforms=("cpu",))
+    except Exception as error:
+        raise ProgramError(f"{name} does not trace: {type(error).__name__}: {error}") from error
+    payload = str(lowered.compiler_ir("stablehlo")).encode()
+    kept = getattr(lowered._lowering, "compile_args", {}).get("kept_var_idx")
+    flat = jax.tree.leaves(arguments)
+    if kept is not None:
+        flat = [leaf for index, leaf in enumerate(flat) if index in kept]
+    types = jax.tree.leaves(lowered.in_avals)
+    if kept is not None:
+        types = [aval for index, aval in enumerate(types) if index in kept]
+    values = tuple(None if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf, aval.dtype) for leaf, aval in zip(flat, types, strict=True))
+    paths = tuple(jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(lowered.out_info))
+    return lambda worker: from_hlo(
+        name, worker.to_hlo(payload, "stablehlo"), payload, "stablehlo", arguments=values, output_names=paths
+    )
+
+
+@contextmanager
+def _worker(request: Request, step: Step) -> Iterator[tuple[Worker, str]]:
+    """A worker of the toolchain asked for, and what it hosts in words."""
+    if request.target not in TARGETS:
+        raise ToolchainError(f"no target {request.target!r}; there is: {', '.join(TARGETS)}")
+    step("starting the worker")
+    toolchain = resolve(request.toolchain, progress=step)
+    limits = Limits(timeout_s=request.timeout_s, rss_bytes=request.memory_limit)
+    with Worker(toolchain, request.flags, limits) as worker:
+        versions = worker.describe().versions
+        words = ", ".join(f"{name} {versions[name]}" for name in ("jax", "jaxlib", "python") if versions.get(name))
+        yield worker, words
+
+
+def _check(program: Program, request: Request, worker: Worker, step: Step) -> list[CaseResult]:
+    """One result for each set of inputs of one program."""
+    if program.problem is not None or program.module is None:
+        return [CaseResult(program.name, "", Verdict.INVALID, program.problem or "no module")]
+    settings = Settings(
+        for_target(request.target),
+        dict(request.options),
+        request.seed,
+        request.memory_limit,
+        request.reference_timeout_s,
+    )
+    results = []
+    for words, arguments in _inputs(program, request):
+        label = f"{program.name} ({words})" if words else program.name
+        results.append(judge(program, arguments, words, worker, settings, lambda text, label=label: step(f"{label}: {text}")))  # type: ignore[misc]
+    return results
+
+
+def _inputs(program: Program, request: Request) -> Iterator[tuple[str, list[Array]]]:
+    """Sets of inputs, each with where it comes from in words."""
+    assert program.module is not None
+    if request.inputs is not None:
+        yield str(request.inputs), load_arguments(request.inputs, program.module)
+        return
+    given = program.arguments
+    if given and all(value is not None for value in given):
+        yield "the program's own inputs", [value for value in given if value is not None]
+        return
+    drawn_before: list[list[Array]] = []
+    for name in request.classes:
+        drawn = generate(program.module, request.seed, name)
+        if given:
+            drawn = [mine if value is None else value for value, mine in zip(given, drawn, strict=True)]
+        if not drawn:
+            yield "no inputs", []
+            return
+        if any(all(map(_equal, drawn, other)) for other in drawn_before):
+            continue  # a class that makes no difference for these dtypes
+        drawn_before.append(drawn)
+        yield f"{name}, seed {request.seed}", drawn
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def command_line() -> str:
+    """The command that was given, to be repeated."""
+    import shlex
+
+    return shlex.join(["assay", *sys.argv[1:]])

@@ -1,0 +1,389 @@
+"""One program, one set of inputs, one verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+
+from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
+from assay.hlo.module import Module
+from assay.hlo.shape import ArrayShape, leaves
+from assay.oracle.compare import OutputComparison, compare_output, vague_mask
+from assay.oracle.pattern import describe
+from assay.oracle.verdict import Class, Verdict
+from assay.programs.program import Array, Expectation, Program
+from assay.reference.evaluator import estimate_bytes, evaluate
+from assay.reference.policy import Policy
+from assay.reference.sampled import sampled_bounds
+from assay.reference.value import Ball, Token, flatten, union
+from assay.report.result import CaseResult, OutputResult
+from assay.targets import cpu
+from assay.toolchain import Compiled, RequestRefused, Worker, WorkerDied
+
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a check may spend and how it judges.
+
+    memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs where a radius
+    says nothing; a mismatch that rests on them must survive `confirm` more.
+    """
+
+    policy: Policy
+    options: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    memory_limit: int = 8 << 30
+    reference_timeout_s: float = 600.0
+    samples: int = 8
+    confirm: int = 24
+
+
+def judge(
+    program: Program, arguments: Sequence[Array], inputs: str, worker: Worker, settings: Settings, step: Step = lambda _: None
+) -> CaseResult:
+    """The verdict on `program` with `arguments`; `inputs` says in words where they come from."""
+    case = _Case(program, tuple(arguments), inputs, worker, settings, step)
+    try:
+        return case.judge()
+    except _Decided as decided:
+        return dataclasses.replace(decided.result, seconds=case.seconds, notes=tuple(case.notes))
+
+
+class _Decided(Exception):
+    """Carries a verdict out of the middle of a check."""
+
+    def __init__(self, result: CaseResult) -> None:
+        super().__init__(result.why)
+        self.result = result
+
+
+@dataclass(slots=True)
+class _Case:
+    program: Program
+    arguments: tuple[Array, ...]
+    inputs: str
+    worker: Worker
+    settings: Settings
+    step: Step
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def judge(self) -> CaseResult:
+        module = self.program.module
+        assert module is not None, "a program with a problem is not judged"
+        self.notes.extend(self.program.notes)
+        self.refuse_what_does_not_fit(module)
+        first, second = self.run_target(self.settings.options, twice=True)
+        balls, sampled = self.reference(module)
+        comparisons = self.compare(balls, first)
+        if not _outside(comparisons):
+            return self.agreement(balls, sampled, comparisons, first, second)
+        if not all(map(_same_bits, first, second)):
+            return self.finding(Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, comparisons, first)
+        return self.mismatch(module, balls, sampled, comparisons, first)
+
+    # ---- what is needed before anything can be compared
+
+    def refuse_what_does_not_fit(self, module: Module) -> None:
+        need = estimate_bytes(module)
+        limit = self.settings.memory_limit
+        if need > limit:
+            self.decide(
+                Verdict.UNVERIFIED,
+                f"the reference needs at least {need / 2**30:.1f} GiB, the limit is {limit / 2**30:.1f} GiB; raise it with --memory",
+            )
+
+    def run_target(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
+        """The target's outputs of two runs of one executable (the same object where `twice` is false)."""
+        try:
+            return self.run_once(options, twice)
+        except WorkerDied as death:
+            if death.kind == "resource":
+                self.decide(Verdict.UNVERIFIED, f"the target needs too much memory: {death.detail}", death)
+            self.step("the worker ended; trying once more, alone")
+            self.confirm_death(options, twice, death)
+            raise AssertionError("unreachable") from death
+
+    def run_once(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
+        self.step("compiling")
+        start = time.monotonic()
+        try:
+            compiled = cpu.compile(self.worker, self.program.payload, self.program.kind, options)
+        except RequestRefused as refused:
+            self.decide(Verdict.INVALID, f"the compiler refuses the program: {refused}")
+        self.clock("compile", start)
+        self.step("running")
+        start = time.monotonic()
+        try:
+            self.fits(compiled)
+            first = cpu.run(self.worker, compiled, self.arguments)
+            second = cpu.run(self.worker, compiled, self.arguments) if twice else first
+        except RequestRefused as refused:
+            self.decide(Verdict.INVALID, f"the target refuses to run the program: {refused}")
+        self.clock("run", start)
+        return first, second
+
+    def fits(self, compiled: Compiled) -> None:
+        wanted = [p for p in compiled.parameters if p.dtype != "token"]
+        if len(wanted) != len(self.arguments):
+            raise InputError(f"{self.program.name}: the executable takes {len(wanted)} arrays, {len(self.arguments)} were given")
+
+    def confirm_death(self, options: Mapping[str, str], twice: bool, death: WorkerDied) -> None:
+        """Decides on a crash or a hang: seen again in a fresh process it is the program's, else it is noted as such."""
+        verdict = Verdict.CRASH if death.kind == "crash" else Verdict.HANG
+        try:
+            self.run_once(options, twice)
+        except WorkerDied as again:
+            self.decide(verdict, f"{again.detail} during {again.request}, twice", again)
+        except WorkerError:
+            pass
+        self.decide(Verdict.NONDETERMINISTIC, f"{death.detail} during {death.request} in one of two runs", death)
+
+    def reference(self, module: Module) -> tuple[list[Ball | Token], list[bool]]:
+        """The reference's outputs, and for each whether sampled bounds stand in for radii that say nothing."""
+        self.step("evaluating the reference")
+        start = time.monotonic()
+        leaves_ = self.evaluated(module, self.settings.policy)
+        self.clock("reference", start)
+        needed = [isinstance(b, Ball) and _unclear(b) is not None for b in leaves_]
+        if not any(needed):
+            return leaves_, needed
+        start = time.monotonic()
+        sampled = self.sample(module, leaves_, self.settings.samples)
+        self.clock("sampling", start)
+        return [_join(ball, other) for ball, other in zip(leaves_, sampled, strict=True)], needed
+
+    def evaluated(self, module: Module, policy: Policy) -> list[Ball | Token]:
+        try:
+            result = evaluate(
+                module, self.arguments, policy, memory_limit=self.settings.memory_limit, deadline=self.deadline()
+            )
+        except Unsupported as missing:
+            self.decide(Verdict.UNVERIFIED, f"unsupported: {missing}")
+        except ReferenceLimit as limit:
+            self.decide(Verdict.UNVERIFIED, str(limit))
+        self.notes.extend(note for note in sorted(result.notes) if note not in self.notes)
+        return flatten(result.value)
+
+    def sample(self, module: Module, centre: list[Ball | Token], runs: int, seed: int = 0) -> list[Ball | Token]:
+        try:
+            return sampled_bounds(
+                module,
+                self.arguments,
+                centre,
+                self.settings.policy,
+                runs=runs,
+                seed=seed,
+                memory_limit=self.settings.memory_limit,
+                progress=lambda done, all_: self.step(f"sampling the reference, run {done} of {all_}"),
+                deadline=self.deadline(),
+            )
+        except ReferenceLimit as limit:
+            self.decide(Verdict.UNVERIFIED, str(limit))
+
+    def deadline(self) -> Callable[[], None]:
+        end = time.monotonic() + self.settings.reference_timeout_s
+
+        def check() -> None:
+            if time.monotonic() > end:
+                raise ReferenceLimit(
+                    f"the reference took longer than {self.settings.reference_timeout_s:g} s; raise it with --reference-timeout"
+                )
+
+        return check
+
+    # ---- verdicts
+
+    def agreement(
+        self,
+        balls: list[Ball | Token],
+        sampled: list[bool],
+        comparisons: list[OutputComparison],
+        first: list[Array],
+        second: list[Array],
+    ) -> CaseResult:
+        if not all(map(_same_bits, first, second)):
+            if _outside(self.compare(balls, second)):
+                return self.finding(
+                    Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, self.compare(balls, second), second
+                )
+            self.notes.append("two runs differ in their bits, both inside the bound")
+        elements = sum(c.elements for c in comparisons)
+        undecided = sum(c.undecided for c in comparisons)
+        if elements and undecided == elements:
+            return self.finding(
+                Verdict.UNVERIFIED, "every element is undecided: the reference cannot say what is right", balls, sampled, comparisons, first
+            )
+        self.notes.extend(expectation_notes(self.program.expected, first))
+        return self.finding(Verdict.AGREE, "", balls, sampled, comparisons, first)
+
+    def mismatch(
+        self,
+        module: Module,
+        balls: list[Ball | Token],
+        sampled: list[bool],
+        comparisons: list[OutputComparison],
+        target: list[Array],
+    ) -> CaseResult:
+        """A result outside the bound: made sure of, then classed."""
+        self.step("making sure of the mismatch")
+        worst_case = dataclasses.replace(self.settings.policy, confidence=math.inf)
+        wide = self.evaluated(module, worst_case)
+        if any(sampled):
+            more = self.sample(module, wide, self.settings.confirm, seed=1)
+            wide = [_join(ball, other) for ball, other in zip(wide, more, strict=True)]
+        sure = self.compare(wide, target)
+        if not _outside(sure):
+            self.notes.append(
+                f"{Class.REASSOCIATION}: {_outside(comparisons)} elements lie outside the probable bound of an accumulation and "
+                "inside the certain one"
+            )
+            return self.finding(Verdict.AGREE, "", wide, sampled, sure, target)
+        klass = self.classify(wide)
+        if self.program.expected is not None and not expectation_notes(self.program.expected, target):
+            self.notes.append("the target computes what the program's author expects: doubt assay's reference first, and report it")
+        return self.finding(Verdict.MISMATCH, "", wide, sampled, sure, target, klass)
+
+    def classify(self, balls: list[Ball | Token]) -> Class:
+        """EXCESS_PRECISION where the mismatch goes away with every declared rounding in place."""
+        if self.settings.options.get("xla_allow_excess_precision") == "false":
+            return Class.MISCOMPILE
+        self.step("compiling without excess precision")
+        try:
+            strict, _ = self.run_once({**self.settings.options, "xla_allow_excess_precision": "false"}, twice=False)
+        except (_Decided, WorkerDied):
+            self.notes.append("with xla_allow_excess_precision=false the program does not run, so the class is not certain")
+            return Class.MISCOMPILE
+        return Class.MISCOMPILE if _outside(self.compare(balls, strict)) else Class.EXCESS_PRECISION
+
+    # ---- comparing and telling
+
+    def compare(self, balls: list[Ball | Token], target: list[Array]) -> list[OutputComparison]:
+        assert self.program.module is not None
+        arrays = [b for b in balls if isinstance(b, Ball)]
+        if len(arrays) != len(target):
+            raise WorkerError(f"{self.program.name}: the target gave {len(target)} outputs, the program has {len(arrays)}")
+        shapes = [s for s in leaves(self.program.module.entry.root.shape) if isinstance(s, ArrayShape)]
+        return [compare_output(b, t, s) for b, t, s in zip(arrays, target, shapes, strict=True)]
+
+    def finding(
+        self,
+        verdict: Verdict,
+        why: str,
+        balls: list[Ball | Token],
+        sampled: list[bool],
+        comparisons: list[OutputComparison],
+        target: list[Array],
+        klass: Class | None = None,
+    ) -> CaseResult:
+        names = self.program.output_names or ("",) * len(comparisons)
+        arrays = [(b, s) for b, s in zip(balls, sampled, strict=True) if isinstance(b, Ball)]
+        candidates = {f"argument {i}": a for i, a in enumerate(self.arguments)}
+        outputs = []
+        for index, ((ball, was_sampled), compared) in enumerate(zip(arrays, comparisons, strict=True)):
+            pattern = describe(ball, target[index], compared, candidates) if compared.outside else None
+            outputs.append(_output(index, names[index], ball, was_sampled, compared, pattern))
+        return CaseResult(
+            self.program.name,
+            self.inputs,
+            verdict,
+            why,
+            klass,
+            tuple(outputs),
+            tuple(self.notes),
+            seconds=self.seconds,
+            arguments=self.arguments,
+        )
+
+    def decide(self, verdict: Verdict, why: str, death: WorkerDied | None = None) -> NoReturn:
+        tail = () if death is None else death.stderr_tail
+        raise _Decided(
+            CaseResult(self.program.name, self.inputs, verdict, why, stderr_tail=tail, arguments=self.arguments)
+        )
+
+    def clock(self, name: str, start: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+
+def _outside(comparisons: Sequence[OutputComparison]) -> int:
+    return sum(c.outside for c in comparisons)
+
+
+def _unclear(ball: Ball) -> Array | None:
+    """Elements of which the ball says nothing: undecided, or with a radius as large as the value."""
+    mask = union(ball.und, vague_mask(ball))
+    return mask if mask is not None and mask.any() else None
+
+
+def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
+    """`ball`, with the sampled bound where it says nothing; what stays vague becomes undecided."""
+    if not isinstance(ball, Ball) or not isinstance(sampled, Ball):
+        return ball
+    unclear = _unclear(ball)
+    if unclear is None:
+        return ball
+    still = union(sampled.und, vague_mask(sampled))
+    und = None if still is None else unclear & still
+    rad = None
+    if ball.rad is not None or sampled.rad is not None:
+        rad = np.where(unclear, 0.0 if sampled.rad is None else sampled.rad, 0.0 if ball.rad is None else ball.rad)
+    return Ball(ball.dtype, ball.mid, rad, und)
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def _output(
+    index: int, name: str, ball: Ball, sampled: bool, compared: OutputComparison, pattern: str | None
+) -> OutputResult:
+    peak = compared.peak
+    return OutputResult(
+        index,
+        name,
+        ball.mid.shape,
+        ball.dtype.name,
+        compared.elements,
+        compared.outside,
+        compared.undecided,
+        compared.masked,
+        compared.worst_ulp,
+        compared.worst_bound,
+        "ball+sampled" if sampled else "ball",
+        compared.box,
+        peak,
+        "" if peak is None else str(compared.peak_target),
+        "" if peak is None else f"{compared.peak_reference} ± {compared.peak_radius:.3g}",
+        pattern,
+    )
+
+
+def expectation_notes(expected: Expectation | None, target: Sequence[Array]) -> list[str]:
+    """Where the target's result is not what the program's author expects: the program is wrong, or XLA and assay both are."""
+    if expected is None:
+        return []
+    notes = []
+    for index, (want, got) in enumerate(zip(expected.outputs, target, strict=False)):
+        if want.shape != got.shape:
+            notes.append(f"the author expects shape {want.shape} for output {index}, the program gives {got.shape}")
+            continue
+        if want.dtype.kind not in "biufc" or got.dtype.kind not in "biufc":
+            want, got = want.astype(np.float64), got.astype(np.float64)
+        close = np.isclose(got, want, rtol=expected.rtol, atol=expected.rtol, equal_nan=True)
+        wrong = int(close.size - np.count_nonzero(close))
+        if wrong:
+            where = tuple(int(i) for i in np.argwhere(~close)[0]) if close.ndim else ()
+            at = f" at {list(where)}" if where else ""
+            notes.append(
+                f"the program itself does not compute what its author expects: {wrong} of {close.size} elements of output "
+                f"{index} differ, first{at}: {got[where]} instead of {want[where]}"
+            )
+    return notes

@@ -1,0 +1,1 @@
+"""The command line: one file a command; it parses arguments, calls one function, prints. No logic."""

@@ -1,0 +1,103 @@
+"""assay check: is a program compiled correctly?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from assay.check.api import DEFAULT_CLASSES, TARGETS, Request, check_path, command_line
+from assay.cli.progress import Progress
+from assay.errors import InputError
+from assay.inputs.generate import CLASSES
+from assay.report.json_form import to_json
+from assay.report.text import show
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def command(
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="FILE.py with cases(), FILE.py:FUNCTION, HLO text or proto, StableHLO text or bytecode, a jax.export artifact, "
+            "or an --xla_dump_to folder.",
+        ),
+    ],
+    target: Annotated[str, typer.Option(help=f"What compiles and runs it: {', '.join(TARGETS)}.")] = "cpu",
+    toolchain: Annotated[
+        str | None, typer.Option(help="Versions to check, e.g. jax==0.6.2; the jax beside assay if not given.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="An XLA debug option, NAME=VALUE, for this compilation. Repeatable.")
+    ] = None,
+    flag: Annotated[list[str] | None, typer.Option(help="An XLA flag for the worker's process. Repeatable.")] = None,
+    case: Annotated[str | None, typer.Option(help="Only the cases whose name matches this pattern.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of drawn inputs.")] = 0,
+    inputs: Annotated[Path | None, typer.Option(help="Arguments as an .npz file.")] = None,
+    input_class: Annotated[
+        list[str] | None, typer.Option(help=f"Kinds of drawn inputs: {', '.join(CLASSES)}. Repeatable.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the whole report here as JSON; - for standard output.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory limit of the reference and of the worker, each.")] = "8G",
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the compiler, or a run, may take.")] = 300.0,
+    reference_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the reference may take.")] = 600.0,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every case and every output.")] = False,
+) -> None:
+    """Compile PROGRAM, run it, and compare every element with what a correct compiler may answer.
+
+    Exit code 0: agrees. 1: a finding. 2: it could not be judged.
+    """
+    request = Request(
+        target=target,
+        toolchain=toolchain,
+        options=dict(_pair(text) for text in option or ()),
+        flags=tuple(flag or ()),
+        seed=seed,
+        inputs=inputs,
+        classes=tuple(_known(name) for name in input_class) if input_class else DEFAULT_CLASSES,
+        case=case,
+        memory_limit=_bytes(memory),
+        timeout_s=timeout,
+        reference_timeout_s=reference_timeout,
+    )
+    if json is not None and str(json) != "-" and not json.absolute().parent.is_dir():
+        raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
+    with Progress() as progress:
+        report = check_path(program, request, command_line(), progress.step)
+    if json is not None and str(json) == "-":
+        print(to_json(report), end="")
+    else:
+        show(report, Console(highlight=False), verbose)
+        if json is not None:
+            json.write_text(to_json(report))
+    raise typer.Exit(report.exit_code)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.lstrip("-").partition("=")
+    if not equals or not name:
+        raise InputError(f"--option {text}: write NAME=VALUE, e.g. xla_backend_optimization_level=0")
+    return name, value
+
+
+def _known(name: str) -> str:
+    if name not in CLASSES:
+        raise InputError(f"--input-class {name}: there is {', '.join(CLASSES)}")
+    return name
+
+
+def _bytes(text: str) -> int:
+    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
+    if number and number[-1] in _UNITS:
+        number, unit = number[:-1], _UNITS[number[-1]]
+    try:
+        size = int(float(number) * unit)
+    except (ValueError, OverflowError):
+        size = 0
+    if size <= 0:
+        raise InputError(f"--memory {text}: write a size such as 8G or 500M")
+    return size

@@ -1,0 +1,68 @@
+"""What is installed here, which targets work, and how to get what is missing."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+
+import numpy as np
+
+from assay.errors import AssayError
+from assay.toolchain import Limits, Worker, WorkerDied, environments, host
+
+PACKAGES = ("assay-xla", "jax", "jaxlib", "numpy", "ml_dtypes", "scipy")
+# A program small enough to compile anywhere: 2 * x.
+PROBE = """HloModule probe
+ENTRY main {
+  x = f32[4] parameter(0)
+  two = f32[] constant(2)
+  twos = f32[4] broadcast(two), dimensions={}
+  ROOT r = f32[4] multiply(x, twos)
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: does it work, what was seen, and what to do if not."""
+
+    what: str
+    ok: bool
+    seen: str
+    advice: str = ""
+
+
+def examine() -> list[Finding]:
+    """Looks at packages, the cpu target and the toolchains. Targets that are not built yet are said to be so."""
+    return [*_packages(), _cpu(), *_toolchains()]
+
+
+def _packages() -> list[Finding]:
+    found = [Finding("python", True, platform.python_version())]
+    for name in PACKAGES:
+        try:
+            found.append(Finding(name, True, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            found.append(Finding(name, False, "not installed", f"pip install {name}"))
+    return found
+
+
+def _cpu() -> Finding:
+    """Compiles and runs the probe in a worker of the host's jax."""
+    x = np.arange(4, dtype=np.float32)
+    try:
+        with Worker(host(), limits=Limits(timeout_s=120)) as worker:
+            (got,) = worker.run(worker.compile(PROBE, "hlo-text"), [x])
+    except (AssayError, WorkerDied) as error:
+        return Finding("target cpu", False, str(error), "pip install --upgrade jax jaxlib")
+    if not np.array_equal(got, 2 * x):
+        return Finding("target cpu", False, f"2 * {x} came back as {got}", "this jaxlib is broken; install another")
+    return Finding("target cpu", True, "compiles and runs")
+
+
+def _toolchains() -> list[Finding]:
+    kept = environments.installed()
+    if not kept:
+        return [Finding("toolchains", True, "none beside the host's", "assay toolchain add jax==VERSION")]
+    return [Finding("toolchain", True, toolchain.spec) for toolchain in kept]

@@ -1,0 +1,160 @@
+"""Finds out what a path holds, and reads it with the toolchain's own eyes.
+
+Whatever needs jax or jaxlib (tracing a function, reading protos and StableHLO) happens in the worker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.errors import ProgramError
+from assay.hlo.parse import parse_module
+from assay.programs.program import Array, Expectation, Program, from_hlo
+from assay.toolchain import LoadedCase, RequestRefused, Worker
+from assay.toolchain.session import Kind
+
+MLIR_BYTECODE = b"ML\xefR"
+DUMP_NAME = re.compile(r"^(?P<module>module_\d+\..*?)\.(?:[a-z0-9_]+_)?before_optimizations(?:\.(?:hlo|txt|pb))*$")
+
+
+class Source(NamedTuple):
+    """A path and, after a colon, the function meant in it."""
+
+    path: Path
+    function: str | None
+
+
+def parse_source(text: str) -> Source:
+    """`train.py:step` -> (train.py, step). Raises ProgramError where there is no such path."""
+    path, colon, function = text.rpartition(":")
+    if colon and path.endswith(".py"):
+        source = Source(Path(path), function)
+        if not function.isidentifier():
+            raise ProgramError(f"{text}: {function!r} is not a function name; write FILE.py:NAME")
+    else:
+        source = Source(Path(text), None)
+    if not source.path.exists():
+        raise ProgramError(f"{source.path}: no such file or folder")
+    return source
+
+
+def load(text: str, worker: Worker, arguments: Sequence[Array] | None = None, case: str | None = None) -> list[Program]:
+    """The programs that `text` names.
+
+    arguments: given by the user for a function without example_args(). case: a glob of the cases to take.
+    Raises ProgramError or a subclass for what cannot be read; a case that fails alone becomes a Program with a `problem`.
+    """
+    source = parse_source(text)
+    if source.path.is_dir():
+        return _dump_folder(source.path, worker)
+    if source.path.suffix == ".py":
+        return _python(source, worker, arguments, case)
+    data = _read(source.path)
+    return [_module(source.path, data, worker)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: {error.strerror}") from error
+    if not data.strip():
+        raise ProgramError(f"{path}: the file is empty")
+    return data
+
+
+def _python(source: Source, worker: Worker, arguments: Sequence[Array] | None, case: str | None) -> list[Program]:
+    loaded = worker.load(source.path, source.function, arguments, () if case is None else (case,))
+    if not loaded.cases:
+        what = f"no case matches {case!r}" if case else "cases() yields nothing"
+        raise ProgramError(f"{source.path}: {what}")
+    prefix = source.path.name
+    return [_case(f"{prefix}: {c.name}" if source.function is None else str(c.name), c, loaded.rtol) for c in loaded.cases]
+
+
+def _case(name: str, case: LoadedCase, rtol: float | None) -> Program:
+    if case.error is not None:
+        return Program(name, problem=str(case.error))
+    expected = None if case.expected is None else Expectation(case.expected, rtol or 0.0)
+    notes = () if case.expected_error is None else (f"the file's expectation was not compared: {case.expected_error}",)
+    return from_hlo(
+        name,
+        case.hlo,
+        case.stablehlo,
+        "stablehlo",
+        arguments=tuple(argument.value for argument in case.arguments),
+        output_names=tuple(result.path for result in case.results),
+        expected=expected,
+        notes=notes,
+    )
+
+
+
+def _module(path: Path, data: bytes, worker: Worker) -> Program:
+    """One module in any of the forms that XLA and jax write."""
+    if looks_like_hlo(data):
+        text = _decode(path, data)
+        parse_module(text, source=str(path))  # our own message, with line and column, comes first
+        return from_hlo(path.name, text, data, "hlo-text")
+    if looks_like_stablehlo(data):
+        return from_hlo(path.name, _convert(path, data, "stablehlo", worker), data, "stablehlo")
+    kinds: tuple[Kind, ...] = ("export", "hlo-proto") if path.suffix == ".bin" else ("hlo-proto", "export")
+    for kind in kinds:
+        try:
+            return from_hlo(path.name, worker.to_hlo(data, kind), data, kind)
+        except RequestRefused:
+            continue
+    raise ProgramError(
+        f"{path}: neither HLO text, an HLO proto, StableHLO nor a jax.export artifact that this toolchain reads; "
+        "is the file whole?"
+    )
+
+
+def _convert(path: Path, data: bytes, kind: Kind, worker: Worker) -> str:
+    try:
+        return worker.to_hlo(data, kind)
+    except RequestRefused as error:
+        raise ProgramError(f"{path}: the toolchain cannot read this {kind}: {error}") from error
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ProgramError(f"{path}: not text at byte {error.start}; a binary file?") from error
+
+
+def looks_like_hlo(data: bytes) -> bool:
+    """HLO text: the first words that are no comment are `HloModule`, or a computation begins."""
+    head = re.sub(rb"^(\s|//[^\n]*\n|/\*.*?\*/)*", b"", data[:65536], flags=re.S)
+    return head.startswith((b"HloModule", b"ENTRY ", b"%"))
+
+
+def looks_like_stablehlo(data: bytes) -> bool:
+    """StableHLO: MLIR bytecode, or text that begins as MLIR does."""
+    head = re.sub(rb"^(\s|//[^\n]*\n)*", b"", data[:65536])
+    return data.startswith(MLIR_BYTECODE) or head.startswith((b"module", b"#", b"func.func", b'"builtin.module"', b"!"))
+
+
+def _dump_folder(folder: Path, worker: Worker) -> list[Program]:
+    """Every module of an --xla_dump_to folder, as it stood before optimization; the proto where there is one, it is whole."""
+    chosen: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        found = DUMP_NAME.match(path.name)
+        if found and (found["module"] not in chosen or path.suffix == ".pb"):
+            chosen[found["module"]] = path
+    if not chosen:
+        raise ProgramError(
+            f"{folder}: no module_*.before_optimizations.* in this folder; dump with "
+            "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto'"
+        )
+    programs = []
+    for path in chosen.values():
+        try:
+            programs.append(_module(path, _read(path), worker))
+        except ProgramError as error:
+            programs.append(Program(path.name, problem=str(error)))
+    return programs

@@ -1,0 +1,1 @@
+"""What a check found, as data, and the ways to show it: text for a person, JSON for a machine."""

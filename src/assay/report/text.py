@@ -1,0 +1,143 @@
+"""A report for a person: the verdict in one line, then what it rests on."""
+
+from __future__ import annotations
+
+import io
+import math
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from assay.oracle.verdict import Verdict
+from assay.report.result import CaseResult, OutputResult, Report
+
+STYLE = {
+    Verdict.AGREE: "bold green",
+    Verdict.MISMATCH: "bold red",
+    Verdict.CRASH: "bold red",
+    Verdict.HANG: "bold red",
+    Verdict.NONDETERMINISTIC: "bold red",
+    Verdict.UNVERIFIED: "bold yellow",
+    Verdict.INVALID: "bold yellow",
+}
+MANY_OUTPUTS = 24  # of agreeing outputs a table shows no more than this
+
+
+def render(report: Report, width: int = 140) -> str:
+    """The report as plain text."""
+    stream = io.StringIO()
+    show(report, Console(file=stream, width=width, color_system=None))
+    return stream.getvalue()
+
+
+def show(report: Report, console: Console, verbose: bool = False) -> None:
+    """Prints `report`: one verdict line first; tables for what is worth a table, or for everything with `verbose`."""
+    console.print(verdict_line(report), soft_wrap=True)
+    for case in report.cases:
+        if verbose or len(report.cases) == 1 or case.verdict != Verdict.AGREE or case.notes:
+            _show_case(case, console, heading=len(report.cases) > 1, verbose=verbose)
+
+
+def verdict_line(report: Report) -> Text:
+    worst = report.worst
+    line = Text()
+    line.append(str(worst.verdict).upper(), style=STYLE[worst.verdict])
+    if worst.klass is not None:
+        line.append(f" {worst.klass}", style="bold")
+    line.append(f"  {report.program}  on {report.target} ({report.toolchain})")
+    line.append(f": {_summary(report)}")
+    return line
+
+
+def _summary(report: Report) -> str:
+    worst = report.worst
+    alike = [c for c in report.cases if c.verdict == worst.verdict]
+    of = f"{len(alike)} of {len(report.cases)} cases" if len(report.cases) > 1 else ""
+    if worst.verdict == Verdict.AGREE:
+        outputs = [o for c in report.cases for o in c.outputs]
+        elements, undecided = sum(o.elements for o in outputs), sum(o.undecided for o in outputs)
+        text = f"{_count(elements, 'element')} of {_count(len(outputs), 'output')} inside the reference's bound"
+        if undecided:
+            text = f"{_count(elements - undecided, 'element')} inside the reference's bound, {undecided} undecided"
+        return f"{text}, {len(report.cases)} cases" if len(report.cases) > 1 else text
+    if worst.outputs and worst.verdict in (Verdict.MISMATCH, Verdict.NONDETERMINISTIC):
+        bad = max(worst.outputs, key=lambda o: o.outside)
+        text = f"{bad.outside} of {bad.elements} elements of output {bad.index} are wrong"
+        if bad.pattern:
+            text += f", {bad.pattern}"
+        if worst.why:
+            text = f"{worst.why}; {text}"
+        return f"{text} ({of}, first {worst.name})" if of else text
+    return f"{worst.why} ({of}, first {worst.name})" if of else worst.why
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool) -> None:
+    if heading:
+        line = Text("\n")
+        line.append(str(case.verdict), style=STYLE[case.verdict])
+        line.append(f"  {case.name}" + (f"  [{case.inputs}]" if case.inputs else ""))
+        if case.why:
+            line.append(f": {case.why}")
+        console.print(line, soft_wrap=True)
+    if case.outputs:
+        shown = case.outputs
+        if not verbose and len(shown) > MANY_OUTPUTS:
+            shown = tuple(o for o in shown if o.outside or o.undecided)[:MANY_OUTPUTS] or shown[:MANY_OUTPUTS]
+        console.print(_table(shown))
+        if len(shown) < len(case.outputs):
+            console.print(f"{len(case.outputs) - len(shown)} more outputs; --verbose shows them")
+    for note in case.notes:
+        console.print(Text(f"note: {note}"), soft_wrap=True)
+    if case.stderr_tail:
+        console.print("last lines of the compiler:")
+        for text in case.stderr_tail[-12:]:
+            console.print(Text(f"  {text}"), soft_wrap=True)
+
+
+def _table(outputs: tuple[OutputResult, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("output", "shape"):
+        table.add_column(name, overflow="fold")
+    for name in ("elements", "outside", "undecided", "masked", "worst ulp", "worst/bound"):
+        table.add_column(name, justify="right")
+    wrong = any(o.outside for o in outputs)
+    if wrong:
+        for name in ("box", "peak", "there", "reference", "pattern"):
+            table.add_column(name, overflow="fold")
+    for o in outputs:
+        shape = f"{o.dtype}[{','.join(map(str, o.shape))}]"
+        row = [
+            f"{o.index} {o.name}".strip(),
+            shape,
+            str(o.elements),
+            Text(str(o.outside), style="red" if o.outside else ""),
+            str(o.undecided),
+            str(o.masked),
+            _figure(o.worst_ulp),
+            _figure(o.worst_bound),
+        ]
+        if wrong:
+            row += [_box(o), "" if o.peak is None else str(list(o.peak)), o.peak_target, o.peak_reference, o.pattern or ""]
+        table.add_row(*row)
+    return table
+
+
+def _box(output: OutputResult) -> str:
+    """Inclusive ranges, as XLA's slices would have them with an exclusive end."""
+    if output.box is None:
+        return ""
+    return "[" + ", ".join(str(low) if low == high else f"{low}:{high + 1}" for low, high in output.box) + "]"
+
+
+def _figure(value: float) -> str:
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf"
+    return f"{value:.0f}" if value == int(value) and abs(value) < 1e6 else f"{value:.3g}"
