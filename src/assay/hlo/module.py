@@ -25,7 +25,7 @@ class Instruction:
     opcode: str
     shape: Shape
     operands: tuple[str, ...] = ()
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
     literal: Literal | None = None
     parameter_number: int | None = None
 
@@ -38,12 +38,12 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """A computation; `instructions` is an order in which operands come first (the schedule, where the module has one)."""
+    """A computation; `instructions` is an order with operands first (the schedule, where the module has one)."""
 
     name: str
     instructions: tuple[Instruction, ...]
     root_name: str
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
     by_name: Mapping[str, Instruction] = field(init=False, compare=False, repr=False)
     parameters: tuple[Instruction, ...] = field(init=False, compare=False, repr=False)
 
@@ -62,12 +62,12 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A whole HLO module. `attributes` is the header line after the name; `tables` the stack-frame tables, as XLA wrote them."""
+    """A whole module. `attributes` is the rest of the header line; `tables` the stack-frame tables as XLA wrote them."""
 
     name: str
     computations: tuple[Computation, ...]
     entry_name: str
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
     tables: str = ""
     by_name: Mapping[str, Computation] = field(init=False, compare=False, repr=False)
 

@@ -1,7 +1,7 @@
 """Every opcode of HLO, by the name in XLA's text, with the number of operands it takes.
 
-Source: XLA's hlo_opcode.h in openxla/xla of 2026 and `jaxlib._hlo.HloOpcode` of jaxlib 0.12.0.1; opcodes that only one of
-the two has are in the table. An opcode that is not here does not parse.
+Source: XLA's hlo_opcode.h in openxla/xla of 2026 and `jaxlib._hlo.HloOpcode` of jaxlib 0.12.0.1; opcodes that only
+one of the two has are in the table. An opcode that is not here does not parse.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ ARITY: dict[str, int] = {
 }
 
 ASYNC_SUFFIXES = {"-start": "async-start", "-update": "async-update", "-done": "async-done"}
-"""XLA prints an async instruction whose computation is one instruction by that instruction's opcode and one of these."""
+"""XLA prints an async instruction whose computation is one instruction by its opcode and one of these suffixes."""
 
 
 def wrapped_opcode(opcode: str) -> tuple[str, str] | None:

@@ -1,9 +1,9 @@
 """HLO text -> Module, in every style that XLA prints.
 
-XLA prints one instruction on a line, so one regular expression takes a line apart, and what repeats (shapes, lists of attributes)
-is looked up by its text. What that expression does not take (an instruction over several lines, computations printed inside
-an instruction, tuple literals, shapes with brackets in the operands) goes to `assay.hlo.parse_exact`, which also finds the
-line and the column of an error.
+XLA prints one instruction on a line, so one regular expression takes a line apart, and what repeats (shapes, lists of
+attributes) is looked up by its text. What that expression does not take (an instruction over several lines,
+computations printed inside an instruction, tuple literals, shapes with brackets in the operands) goes to
+`assay.hlo.parse_exact`, which also finds the line and the column of an error.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _NO_ATTRIBUTES: Mapping[str, str] = {}
 def parse_module(text: str, source: str = "HLO text") -> Module:
     """The module that `text` spells; `source` is what error messages call the text, such as a file's name.
 
-    A computation without ROOT has its last instruction as root, as in XLA. Computations that XLA prints inside an instruction
-    get names of their own, and the short forms of asynchronous instructions (`slice-start`) are written out.
-    Raises HloSyntaxError with the line and the column that are not understood.
+    A computation without ROOT has its last instruction as root, as in XLA. Computations that XLA prints inside an
+    instruction get names of their own, and the short forms of asynchronous instructions (`slice-start`) are written
+    out. Raises HloSyntaxError with the line and the column that are not understood.
     """
     try:
         with _collector_paused():

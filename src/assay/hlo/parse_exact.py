@@ -1,4 +1,4 @@
-"""Reading an instruction piece by piece: any layout of lines, computations inside instructions, and exact places of errors."""
+"""Reading an instruction piece by piece: any layout of lines, computations inside instructions, places of errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from assay.hlo.shape import ArrayShape, BufferShape, Shape, TupleShape
 from assay.hlo.shape_text import shape_at
 
 ELIDED = (
-    "the constant's value was elided (`{...}`): dump the module whole, as a proto with --xla_dump_to=DIR --xla_dump_hlo_as_proto, "
-    "or as text with --xla_dump_large_constants, or print it with HloPrintOptions().print_large_constants = True"
+    "the constant's value was elided (`{...}`): dump the module whole, as a proto with XLA_FLAGS=--xla_dump_to=DIR "
+    "--xla_dump_hlo_as_proto, or as text with --xla_dump_large_constants, or print it with "
+    "HloPrintOptions.print_large_constants = True"
 )
 
 _ROOT = re.compile(r"ROOT\s++(?=[%\w])")
@@ -33,8 +34,8 @@ ReadBody = Callable[[Reader, int], tuple[tuple[Instruction, ...], str, int]]
 def instruction(reader: Reader, offset: int, names: Names, read_body: ReadBody) -> tuple[Instruction, bool, int]:
     """The instruction at `offset`, whether it is ROOT, and where it ends.
 
-    `names` holds the instructions of the same computation so far; `read_body` reads a computation printed inside this one.
-    Raises Fault at what is not understood.
+    `names` holds the instructions of the same computation so far; `read_body` reads a computation printed inside this
+    one. Raises Fault at what is not understood.
     """
     text = reader.text
     offset = reader.skip(offset)
@@ -46,7 +47,9 @@ def instruction(reader: Reader, offset: int, names: Names, read_body: ReadBody) 
     start = offset
     match = _NAME.match(text, offset)
     if match is None:
-        raise Fault(offset, "expected an instruction, `%name = shape opcode(operands)`, or the `}` that ends the computation")
+        raise Fault(
+            offset, "expected an instruction, `%name = shape opcode(operands)`, or the `}` that ends the computation"
+        )
     name = match.group(1)
     equal = _EQUAL.match(text, match.end())
     if equal is None:
@@ -101,7 +104,7 @@ def _literal(content: str, offset: int) -> Literal:
 
 
 def operand_names(content: str, offset: int, names: Names) -> tuple[str, ...]:
-    """`f32[2]{0} %a, %b` -> ("a", "b"). Raises Fault where an operand is unknown or has another shape than it is said to have."""
+    """`f32[2]{0} %a, %b` -> ("a", "b"). Raises Fault where an operand is unknown or has not the shape it is given."""
     found: list[str] = []
     for item in items(content):
         before, _, last = item.rpartition(" ")
@@ -110,7 +113,9 @@ def operand_names(content: str, offset: int, names: Names) -> tuple[str, ...]:
         at = offset + max(content.find(item), 0) + len(item) - len(name)
         if operand is None:
             if not NAMES.fullmatch(name):
-                raise Fault(offset + max(content.find(item), 0), f"expected the name of an operand, there is `{item[:60]}`")
+                raise Fault(
+                    offset + max(content.find(item), 0), f"expected the name of an operand, there is `{item[:60]}`"
+                )
             raise Fault(at, f"operand `{name}` is not defined before this instruction")
         if before.strip():
             try:
@@ -183,8 +188,8 @@ def _inline_list(reader: Reader, offset: int, wanted: str, read_body: ReadBody) 
     return "{" + ", ".join(names) + "}", offset + 1
 
 
-# Attributes that stay with the outer instruction when a short asynchronous form is written out (hlo_parser.cc sets metadata,
-# origin, backend_config and frontend_attributes on both).
+# Attributes that stay with the outer instruction when a short asynchronous form is written out (hlo_parser.cc sets
+# metadata, origin, backend_config and frontend_attributes on both).
 _OUTER = ("async_execution_thread", "async_group_id", "control-predecessors", "sharding")
 _BOTH = ("metadata", "origin", "backend_config", "frontend_attributes", "statistics")
 
@@ -203,9 +208,7 @@ def _unwrapped(
     if not (isinstance(shape, TupleShape) and len(shape.elements) >= 2):
         raise Fault(offset, f"`{short.opcode}` has a tuple shape ((operands), result, ...)")
     inputs = [names[o].shape for o in short.operands]
-    parameters = tuple(
-        Instruction(f"param_{i}", "parameter", s, parameter_number=i) for i, s in enumerate(inputs)
-    )
+    parameters = tuple(Instruction(f"param_{i}", "parameter", s, parameter_number=i) for i, s in enumerate(inputs))
     inner_attributes = {k: v for k, v in short.attributes.items() if k not in _OUTER}
     root = Instruction(
         f"{short.name}.wrapped", inner_opcode, shape.elements[1], tuple(p.name for p in parameters), inner_attributes

@@ -1,4 +1,4 @@
-"""The state of reading one text: the text, what has been read of it, and the small pieces that every part is made of."""
+"""The state of reading one text: the text, what was read of it, and the small pieces that every part is made of."""
 
 from __future__ import annotations
 

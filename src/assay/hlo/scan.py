@@ -1,7 +1,7 @@
 """Finding one's way in HLO text: balanced values, lists split at their commas, faults at an offset.
 
-Everything here is a regular expression with possessive repeats, so that a long value is passed over at the speed of C and a
-value that does not match fails without trying again in other ways.
+Everything here is a regular expression with possessive repeats, so that a long value is passed over at the speed of C
+and a value that does not match fails without trying again in other ways.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ VALUE = rf'(?:[^,{{}}\[\]()"\n]++|{STRING}|{BRACES}|{PARENS}|{BRACKETS})++'
 SPACE = re.compile(rf"(?:\s++|{COMMENT}|//[^\n]*+)*+")
 COMMENTS = re.compile(COMMENT)
 _ITEM = re.compile(rf'\s*+((?:[^,{{}}\[\]()"]++|{STRING}|{BRACES}|{PARENS}|{BRACKETS})*+)(,|$)')
-_PAIR = re.compile(rf'\s*+([^\s=,{{}}"]++)\s*+=\s*+((?:[^,{{}}\[\]()"]++|{STRING}|{BRACES}|{PARENS}|{BRACKETS})*+)(,|$)')
+_PAIR = re.compile(
+    rf'\s*+([^\s=,{{}}"]++)\s*+=\s*+((?:[^,{{}}\[\]()"]++|{STRING}|{BRACES}|{PARENS}|{BRACKETS})*+)(,|$)'
+)
 
 
 def without_comments(text: str) -> str:

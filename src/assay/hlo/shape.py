@@ -20,9 +20,10 @@ Kind = Choice["pred", "signed", "unsigned", "float", "complex"]
 class DType:
     """One element type.
 
-    `bits` is the width XLA counts (4 for s4). `numpy` is the dtype in which assay holds target values of this type, None
-    where NumPy and ml_dtypes have none. For floats, `mantissa` counts the explicit fraction bits, `min_exponent` is the exponent
-    of the smallest normal and `max` the largest finite value (IEEE 754-2019, OCP 8-bit and MX specifications).
+    `bits` is the width XLA counts (4 for s4). `numpy` is the dtype in which assay holds target values of this type,
+    None where NumPy and ml_dtypes have none. For floats, `mantissa` counts the explicit fraction bits, `min_exponent`
+    is the exponent of the smallest normal and `max` the largest finite value (IEEE 754-2019, OCP 8-bit and MX
+    specifications).
     """
 
     name: str
@@ -113,7 +114,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory. `extra` keeps what assay only carries, as XLA wrote it, e.g. `E(4)`, `#(u32)`, `L(16)`."""
+    """How an array lies in memory. `extra` keeps what assay only carries, as XLA wrote it, e.g. `E(4)`, `#(u32)`."""
 
     minor_to_major: tuple[int, ...]
     tiles: tuple[Tile, ...] = ()
@@ -127,7 +128,7 @@ UNBOUNDED = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class ArrayShape:
-    """An array of `dims`; `dynamic[i]` says that dims[i] is only an upper bound (`<=8`). `dynamic` is () where none is."""
+    """An array; `dynamic[i]` says that dims[i] is only an upper bound (`<=8`). `dynamic` is () where none is."""
 
     dtype: DType
     dims: tuple[int, ...]
