@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,10 +20,13 @@ from assay.programs.load import load, parse_source
 from assay.programs.program import Array, Program, from_hlo
 from assay.reference.policies import for_target
 from assay.report.result import CaseResult, Report
-from assay.toolchain import Limits, Worker, resolve
+from assay.toolchain import Limits, Worker, WorkerDied, resolve
+
+T = TypeVar("T")
 
 TARGETS = ("cpu",)
-# Drawn inputs: ordinary values, and small integers, whose sums are exact in any order, so that a wrong index cannot hide.
+# Drawn inputs: ordinary values, and small integers, whose sums are exact in any order, so that a wrong index cannot
+# hide.
 DEFAULT_CLASSES = ("normal", "small-integers")
 
 
@@ -31,9 +34,9 @@ DEFAULT_CLASSES = ("normal", "small-integers")
 class Request:
     """What is to be checked and how; the fields are the command line's options.
 
-    toolchain: `jax==V`, or None for the jax that is installed beside assay. options: XLA debug options of the compilation. flags: XLA
-    flags of the worker's process. inputs: an .npz file. classes: of drawn inputs. memory_limit: bytes, for the reference and for the
-    worker each. timeout_s: of one request to the worker.
+    toolchain: `jax==V`, or None for the jax that is installed beside assay. options: XLA debug options of the
+    compilation. flags: XLA flags of the worker's process. inputs: an .npz file. classes: of drawn inputs.
+    memory_limit: bytes, for the reference and for the worker each. timeout_s: of one request to the worker.
     """
 
     target: str = "cpu"
@@ -57,31 +60,36 @@ def check_path(source: str, request: Request, command: str = "", step: Step = la
         arguments = None
         if request.inputs is not None and parse_source(source).function is not None:
             arguments = load_arguments(request.inputs, None)
-        programs = load(source, worker, arguments, request.case)
+        programs = _alive(source, lambda: load(source, worker, arguments, request.case))
         cases = [result for program in programs for result in _check(program, request, worker, step)]
     return Report(source, request.target, toolchain, request.seed, tuple(cases), command)
 
 
 def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str = "cpu", **options: Any) -> Report:
-    """Checks a path, or a JAX function on `arguments` (pytrees of arrays, or of jax.ShapeDtypeStruct to have values drawn).
+    """Checks a path, or a JAX function on `arguments` (pytrees of arrays, or of jax.ShapeDtypeStruct to have values
+    drawn).
 
-    options: the fields of `Request`. The function is lowered by the caller's own jax; compiled and run it is in a worker, by
-    `toolchain` if given. Raises AssayError for anything that is not a verdict.
+    options: the fields of `Request`. The function is lowered by the caller's own jax; compiled and run it is in a
+    worker, by `toolchain` if given. Raises AssayError for anything that is not a verdict.
     """
     request = Request(target=target, **options)
     if isinstance(program, (str, Path)):
         if arguments:
-            raise InputError("arguments go with a function; for a path give inputs='args.npz' or example_args() in the file")
+            raise InputError(
+                "arguments go with a function; for a path give inputs='args.npz' or example_args() in the file"
+            )
         return check_path(str(program), request)
     lowered = _lower(program, arguments)
     with _worker(request, lambda _: None) as (worker, toolchain):
-        cases = _check(lowered(worker), request, worker, lambda _: None)
-    name = getattr(program, "__name__", "function")
+        name = getattr(program, "__name__", "function")
+        cases = _check(_alive(name, lambda: lowered(worker)), request, worker, lambda _: None)
     return Report(name, target, toolchain, request.seed, tuple(cases))
 
 
 def assert_correct(function: Callable[..., Any], *arguments: Any, **options: Any) -> Report:
-    """For a user's own tests: raises AssertionError with the report where XLA's result is wrong, AssayError where it cannot be judged."""
+    """For a user's own tests: raises AssertionError with the report where XLA's result is wrong, AssayError where it
+    cannot be judged.
+    """
     from assay.report.text import render
 
     report = check(function, *arguments, **options)
@@ -90,6 +98,15 @@ def assert_correct(function: Callable[..., Any], *arguments: Any, **options: Any
     if report.exit_code == 2:
         raise AssayError(f"{report.program}: {report.verdict}: {report.worst.why}")
     return report
+
+
+def _alive(source: str, read: Callable[[], T]) -> T:
+    """`read()`; what ends the worker before anything is compiled is the user's file's doing, and no finding."""
+    try:
+        return read()
+    except WorkerDied as death:
+        last = f"; its last line: {death.stderr_tail[-1]}" if death.stderr_tail else ""
+        raise ProgramError(f"{source}: the worker ended while it read the program ({death.detail}){last}") from death
 
 
 def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[Worker], Program]:
@@ -110,7 +127,10 @@ def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[
     types = jax.tree.leaves(lowered.in_avals)
     if kept is not None:
         types = [aval for index, aval in enumerate(types) if index in kept]
-    values = tuple(None if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf, aval.dtype) for leaf, aval in zip(flat, types, strict=True))
+    values = tuple(
+        None if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf, aval.dtype)
+        for leaf, aval in zip(flat, types, strict=True)
+    )
     paths = tuple(jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(lowered.out_info))
     return lambda worker: from_hlo(
         name, worker.to_hlo(payload, "stablehlo"), payload, "stablehlo", arguments=values, output_names=paths
@@ -145,7 +165,9 @@ def _check(program: Program, request: Request, worker: Worker, step: Step) -> li
     results = []
     for words, arguments in _inputs(program, request):
         label = f"{program.name} ({words})" if words else program.name
-        results.append(judge(program, arguments, words, worker, settings, lambda text, label=label: step(f"{label}: {text}")))  # type: ignore[misc]
+        results.append(
+            judge(program, arguments, words, worker, settings, lambda text, label=label: step(f"{label}: {text}"))
+        )  # type: ignore[misc]
     return results
 
 

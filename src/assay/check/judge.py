@@ -14,10 +14,11 @@ import numpy as np
 from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
-from assay.oracle.compare import OutputComparison, compare_output, vague_mask
+from assay.oracle.compare import VAGUE, OutputComparison, compare_output
 from assay.oracle.pattern import describe
-from assay.oracle.verdict import Class, Verdict
+from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
+from assay.reference.context import mark, unit_roundoff
 from assay.reference.evaluator import estimate_bytes, evaluate
 from assay.reference.policy import Policy
 from assay.reference.sampled import sampled_bounds
@@ -33,8 +34,8 @@ Step = Callable[[str], None]
 class Settings:
     """What a check may spend and how it judges.
 
-    memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs where a radius
-    says nothing; a mismatch that rests on them must survive `confirm` more.
+    memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs
+    where a radius says nothing; a mismatch that rests on them must survive `confirm` more.
     """
 
     policy: Policy
@@ -47,7 +48,12 @@ class Settings:
 
 
 def judge(
-    program: Program, arguments: Sequence[Array], inputs: str, worker: Worker, settings: Settings, step: Step = lambda _: None
+    program: Program,
+    arguments: Sequence[Array],
+    inputs: str,
+    worker: Worker,
+    settings: Settings,
+    step: Step = lambda _: None,
 ) -> CaseResult:
     """The verdict on `program` with `arguments`; `inputs` says in words where they come from."""
     case = _Case(program, tuple(arguments), inputs, worker, settings, step)
@@ -87,7 +93,9 @@ class _Case:
         if not _outside(comparisons):
             return self.agreement(balls, sampled, comparisons, first, second)
         if not all(map(_same_bits, first, second)):
-            return self.finding(Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, comparisons, first)
+            return self.result(
+                Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, comparisons, first
+            )
         return self.mismatch(module, balls, sampled, comparisons, first)
 
     # ---- what is needed before anything can be compared
@@ -98,7 +106,8 @@ class _Case:
         if need > limit:
             self.decide(
                 Verdict.UNVERIFIED,
-                f"the reference needs at least {need / 2**30:.1f} GiB, the limit is {limit / 2**30:.1f} GiB; raise it with --memory",
+                f"the reference needs at least {need / 2**30:.1f} GiB, the limit is {limit / 2**30:.1f} GiB; "
+                "raise it with --memory",
             )
 
     def run_target(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
@@ -134,7 +143,9 @@ class _Case:
     def fits(self, compiled: Compiled) -> None:
         wanted = [p for p in compiled.parameters if p.dtype != "token"]
         if len(wanted) != len(self.arguments):
-            raise InputError(f"{self.program.name}: the executable takes {len(wanted)} arrays, {len(self.arguments)} were given")
+            raise InputError(
+                f"{self.program.name}: the executable takes {len(wanted)} arrays, {len(self.arguments)} were given"
+            )
 
     def confirm_death(self, options: Mapping[str, str], twice: bool, death: WorkerDied) -> None:
         """Decides on a crash or a hang: seen again in a fresh process it is the program's, else it is noted as such."""
@@ -195,7 +206,8 @@ class _Case:
         def check() -> None:
             if time.monotonic() > end:
                 raise ReferenceLimit(
-                    f"the reference took longer than {self.settings.reference_timeout_s:g} s; raise it with --reference-timeout"
+                    f"the reference took longer than {self.settings.reference_timeout_s:g} s; "
+                    "raise it with --reference-timeout"
                 )
 
         return check
@@ -212,18 +224,28 @@ class _Case:
     ) -> CaseResult:
         if not all(map(_same_bits, first, second)):
             if _outside(self.compare(balls, second)):
-                return self.finding(
-                    Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, self.compare(balls, second), second
+                return self.result(
+                    Verdict.NONDETERMINISTIC,
+                    "two runs of one executable differ",
+                    balls,
+                    sampled,
+                    self.compare(balls, second),
+                    second,
                 )
             self.notes.append("two runs differ in their bits, both inside the bound")
         elements = sum(c.elements for c in comparisons)
         undecided = sum(c.undecided for c in comparisons)
         if elements and undecided == elements:
-            return self.finding(
-                Verdict.UNVERIFIED, "every element is undecided: the reference cannot say what is right", balls, sampled, comparisons, first
+            return self.result(
+                Verdict.UNVERIFIED,
+                "every element is undecided: the reference cannot say what is right",
+                balls,
+                sampled,
+                comparisons,
+                first,
             )
         self.notes.extend(expectation_notes(self.program.expected, first))
-        return self.finding(Verdict.AGREE, "", balls, sampled, comparisons, first)
+        return self.result(Verdict.AGREE, "", balls, sampled, comparisons, first)
 
     def mismatch(
         self,
@@ -243,26 +265,30 @@ class _Case:
         sure = self.compare(wide, target)
         if not _outside(sure):
             self.notes.append(
-                f"{Class.REASSOCIATION}: {_outside(comparisons)} elements lie outside the probable bound of an accumulation and "
-                "inside the certain one"
+                f"{MismatchClass.REASSOCIATION}: {_outside(comparisons)} elements lie outside the probable bound "
+                "of an accumulation and inside the certain one"
             )
-            return self.finding(Verdict.AGREE, "", wide, sampled, sure, target)
+            return self.result(Verdict.AGREE, "", wide, sampled, sure, target)
         klass = self.classify(wide)
         if self.program.expected is not None and not expectation_notes(self.program.expected, target):
-            self.notes.append("the target computes what the program's author expects: doubt assay's reference first, and report it")
-        return self.finding(Verdict.MISMATCH, "", wide, sampled, sure, target, klass)
+            self.notes.append(
+                "the target computes what the program's author expects: doubt assay's reference first, and report it"
+            )
+        return self.result(Verdict.MISMATCH, "", wide, sampled, sure, target, klass)
 
-    def classify(self, balls: list[Ball | Token]) -> Class:
+    def classify(self, balls: list[Ball | Token]) -> MismatchClass:
         """EXCESS_PRECISION where the mismatch goes away with every declared rounding in place."""
         if self.settings.options.get("xla_allow_excess_precision") == "false":
-            return Class.MISCOMPILE
+            return MismatchClass.MISCOMPILE
         self.step("compiling without excess precision")
         try:
             strict, _ = self.run_once({**self.settings.options, "xla_allow_excess_precision": "false"}, twice=False)
         except (_Decided, WorkerDied):
-            self.notes.append("with xla_allow_excess_precision=false the program does not run, so the class is not certain")
-            return Class.MISCOMPILE
-        return Class.MISCOMPILE if _outside(self.compare(balls, strict)) else Class.EXCESS_PRECISION
+            self.notes.append(
+                "with xla_allow_excess_precision=false the program does not run, so the class is not certain"
+            )
+            return MismatchClass.MISCOMPILE
+        return MismatchClass.MISCOMPILE if _outside(self.compare(balls, strict)) else MismatchClass.EXCESS_PRECISION
 
     # ---- comparing and telling
 
@@ -270,11 +296,13 @@ class _Case:
         assert self.program.module is not None
         arrays = [b for b in balls if isinstance(b, Ball)]
         if len(arrays) != len(target):
-            raise WorkerError(f"{self.program.name}: the target gave {len(target)} outputs, the program has {len(arrays)}")
+            raise WorkerError(
+                f"{self.program.name}: the target gave {len(target)} outputs, the program has {len(arrays)}"
+            )
         shapes = [s for s in leaves(self.program.module.entry.root.shape) if isinstance(s, ArrayShape)]
         return [compare_output(b, t, s) for b, t, s in zip(arrays, target, shapes, strict=True)]
 
-    def finding(
+    def result(
         self,
         verdict: Verdict,
         why: str,
@@ -282,7 +310,7 @@ class _Case:
         sampled: list[bool],
         comparisons: list[OutputComparison],
         target: list[Array],
-        klass: Class | None = None,
+        klass: MismatchClass | None = None,
     ) -> CaseResult:
         names = self.program.output_names or ("",) * len(comparisons)
         arrays = [(b, s) for b, s in zip(balls, sampled, strict=True) if isinstance(b, Ball)]
@@ -317,25 +345,51 @@ def _outside(comparisons: Sequence[OutputComparison]) -> int:
     return sum(c.outside for c in comparisons)
 
 
+def _scale(ball: Ball) -> float:
+    """Root mean square of the finite midpoints."""
+    finite = np.isfinite(ball.mid)
+    size = np.abs(ball.mid[finite])
+    peak = float(size.max(initial=0.0))
+    return 0.0 if peak == 0 else peak * math.sqrt(float(np.mean(np.square(size / peak))))
+
+
 def _unclear(ball: Ball) -> Array | None:
-    """Elements of which the ball says nothing: undecided, or with a radius as large as the value."""
-    mask = union(ball.und, vague_mask(ball))
+    """Elements of which the ball says too little: undecided, or with a radius above 1 % of its own and its array's
+    size.
+
+    A few roundings of bf16 are 1 % already, so a type's own roundoff counts where it is larger.
+    """
+    mask = ball.und
+    if ball.rad is not None and (ball.dtype.is_float or ball.dtype.is_complex):
+        share = max(VAGUE, 32 * unit_roundoff(ball.dtype))
+        mask = union(mask, ball.rad > share * np.maximum(np.abs(ball.mid), _scale(ball)))
     return mask if mask is not None and mask.any() else None
 
 
+def _says_nothing(ball: Ball) -> Array | None:
+    """Elements whose radius is larger than they are, and than 1 % of their array's size."""
+    if ball.rad is None:
+        return None
+    return np.asarray((ball.rad > np.abs(ball.mid)) & (ball.rad > VAGUE * _scale(ball)))
+
+
 def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
-    """`ball`, with the sampled bound where it says nothing; what stays vague becomes undecided."""
+    """`ball`, with the smaller of its own and the sampled radius where it says too little; what still says nothing is
+    undecided.
+    """
     if not isinstance(ball, Ball) or not isinstance(sampled, Ball):
         return ball
     unclear = _unclear(ball)
     if unclear is None:
         return ball
-    still = union(sampled.und, vague_mask(sampled))
-    und = None if still is None else unclear & still
     rad = None
     if ball.rad is not None or sampled.rad is not None:
-        rad = np.where(unclear, 0.0 if sampled.rad is None else sampled.rad, 0.0 if ball.rad is None else ball.rad)
-    return Ball(ball.dtype, ball.mid, rad, und)
+        own = np.zeros(ball.mid.shape) if ball.rad is None else ball.rad
+        drawn = np.zeros(ball.mid.shape) if sampled.rad is None else sampled.rad
+        lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
+        rad = np.where(unclear, np.where(lost, drawn, np.minimum(own, drawn)), own)
+    joined = Ball(ball.dtype, ball.mid, rad, None if sampled.und is None else unclear & sampled.und)
+    return mark(joined, _says_nothing(joined))
 
 
 def _same_bits(a: Array, b: Array) -> bool:
@@ -367,7 +421,9 @@ def _output(
 
 
 def expectation_notes(expected: Expectation | None, target: Sequence[Array]) -> list[str]:
-    """Where the target's result is not what the program's author expects: the program is wrong, or XLA and assay both are."""
+    """Where the target's result is not what the program's author expects: the program is wrong, or XLA and assay both
+    are.
+    """
     if expected is None:
         return []
     notes = []
@@ -383,7 +439,7 @@ def expectation_notes(expected: Expectation | None, target: Sequence[Array]) -> 
             where = tuple(int(i) for i in np.argwhere(~close)[0]) if close.ndim else ()
             at = f" at {list(where)}" if where else ""
             notes.append(
-                f"the program itself does not compute what its author expects: {wrong} of {close.size} elements of output "
-                f"{index} differ, first{at}: {got[where]} instead of {want[where]}"
+                f"the program itself does not compute what its author expects: {wrong} of {close.size} elements "
+                f"of output {index} differ, first{at}: {got[where]} instead of {want[where]}"
             )
     return notes

@@ -23,8 +23,8 @@ def command(
         str,
         typer.Argument(
             metavar="PROGRAM",
-            help="FILE.py with cases(), FILE.py:FUNCTION, HLO text or proto, StableHLO text or bytecode, a jax.export artifact, "
-            "or an --xla_dump_to folder.",
+            help="FILE.py with cases(), FILE.py:FUNCTION, HLO text or proto, StableHLO text or bytecode, "
+            "a jax.export artifact, or an --xla_dump_to folder.",
         ),
     ],
     target: Annotated[str, typer.Option(help=f"What compiles and runs it: {', '.join(TARGETS)}.")] = "cpu",
@@ -41,7 +41,9 @@ def command(
     input_class: Annotated[
         list[str] | None, typer.Option(help=f"Kinds of drawn inputs: {', '.join(CLASSES)}. Repeatable.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the whole report here as JSON; - for standard output.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the whole report here as JSON; - for standard output.")
+    ] = None,
     memory: Annotated[str, typer.Option(help="Memory limit of the reference and of the worker, each.")] = "8G",
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the compiler, or a run, may take.")] = 300.0,
     reference_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the reference may take.")] = 600.0,

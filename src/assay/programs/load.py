@@ -45,7 +45,8 @@ def load(text: str, worker: Worker, arguments: Sequence[Array] | None = None, ca
     """The programs that `text` names.
 
     arguments: given by the user for a function without example_args(). case: a glob of the cases to take.
-    Raises ProgramError or a subclass for what cannot be read; a case that fails alone becomes a Program with a `problem`.
+    Raises ProgramError or a subclass for what cannot be read; a case that fails alone becomes a Program with a
+    `problem`.
     """
     source = parse_source(text)
     if source.path.is_dir():
@@ -72,7 +73,9 @@ def _python(source: Source, worker: Worker, arguments: Sequence[Array] | None, c
         what = f"no case matches {case!r}" if case else "cases() yields nothing"
         raise ProgramError(f"{source.path}: {what}")
     prefix = source.path.name
-    return [_case(f"{prefix}: {c.name}" if source.function is None else str(c.name), c, loaded.rtol) for c in loaded.cases]
+    return [
+        _case(f"{prefix}: {c.name}" if source.function is None else str(c.name), c, loaded.rtol) for c in loaded.cases
+    ]
 
 
 def _case(name: str, case: LoadedCase, rtol: float | None) -> Program:
@@ -90,7 +93,6 @@ def _case(name: str, case: LoadedCase, rtol: float | None) -> Program:
         expected=expected,
         notes=notes,
     )
-
 
 
 def _module(path: Path, data: bytes, worker: Worker) -> Program:
@@ -140,7 +142,9 @@ def looks_like_stablehlo(data: bytes) -> bool:
 
 
 def _dump_folder(folder: Path, worker: Worker) -> list[Program]:
-    """Every module of an --xla_dump_to folder, as it stood before optimization; the proto where there is one, it is whole."""
+    """Every module of an --xla_dump_to folder, as it stood before optimization; the proto where there is one, it is
+    whole.
+    """
     chosen: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         found = DUMP_NAME.match(path.name)

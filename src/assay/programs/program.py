@@ -16,7 +16,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the program's author expects: their oracle, never assay's. `rtol` serves as relative and as absolute tolerance."""
+    """What the program's author expects: their oracle, never assay's. `rtol` serves as relative and as absolute
+    tolerance.
+    """
 
     outputs: tuple[Array, ...]
     rtol: float = 0.0
@@ -26,7 +28,8 @@ class Expectation:
 class Program:
     """payload, kind: what the compiler is given (kinds of the worker: stablehlo, hlo-text, hlo-proto, export).
 
-    arguments: one entry a flat parameter, None where its value is to be drawn; empty where the program came with no word on them.
+    arguments: one entry a flat parameter, None where its value is to be drawn; empty where the program came with no
+    word on them.
     output_names: where each flat output sits in the author's pytree; empty for a program without one.
     problem: set where the program cannot be checked at all, with the reason; then nothing else but the name is.
     """

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from assay.oracle.verdict import Class, Verdict, exit_code
+from assay.oracle.verdict import EXIT_CODE, MismatchClass, Verdict, most_severe
 
 
 @dataclass(frozen=True, slots=True)
 class OutputResult:
     """One output array of one case, judged.
 
-    elements = agreeing + outside + undecided; masked elements (the reference is NaN or infinite, and the target agrees) are among the
-    agreeing. worst_ulp: largest deviation in units in the last place; worst_bound: in units of the bound. box: inclusive bounds a
-    dimension. bound: how the bound was found, `ball`, `sampled`, or `ball+sampled` where some elements needed sampling.
+    elements = agreeing + outside + undecided; masked elements (the reference is NaN or infinite, and the target
+    agrees) are among the agreeing. worst_ulp: largest deviation in units in the last place; worst_bound: in units of the bound. box:
+    inclusive bounds a dimension. bound: how the bound was found, `ball`, `sampled`, or `ball+sampled` where some
+    elements needed sampling.
     """
 
     index: int
@@ -39,13 +40,15 @@ class OutputResult:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One program on one set of inputs. `why` explains every verdict but `agree`; `klass` is set for a mismatch alone."""
+    """One program on one set of inputs. `why` explains every verdict but `agree`; `klass` is set for a mismatch
+    alone.
+    """
 
     name: str
     inputs: str
     verdict: Verdict
     why: str = ""
-    klass: Class | None = None
+    klass: MismatchClass | None = None
     outputs: tuple[OutputResult, ...] = ()
     notes: tuple[str, ...] = ()
     stderr_tail: tuple[str, ...] = ()
@@ -67,7 +70,8 @@ class Report:
     @property
     def worst(self) -> CaseResult:
         """The case that speaks for the report: a finding before what could not be judged, that before agreement."""
-        return max(self.cases, key=lambda case: _SEVERITY.index(case.verdict))
+        worst = most_severe(case.verdict for case in self.cases)
+        return next(case for case in self.cases if case.verdict == worst)
 
     @property
     def verdict(self) -> Verdict:
@@ -76,13 +80,8 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0: every case agrees; 1: a finding; 2: no finding, but a case could not be judged."""
-        return exit_code(self.verdict)
+        return EXIT_CODE[self.verdict]
 
     @property
     def ok(self) -> bool:
         return self.exit_code == 0
-
-
-_SEVERITY = tuple(
-    Verdict(word) for word in ("agree", "unverified", "invalid", "nondeterministic", "hang", "crash", "mismatch")
-)

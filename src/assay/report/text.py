@@ -123,7 +123,13 @@ def _table(outputs: tuple[OutputResult, ...]) -> Table:
             _figure(o.worst_bound),
         ]
         if wrong:
-            row += [_box(o), "" if o.peak is None else str(list(o.peak)), o.peak_target, o.peak_reference, o.pattern or ""]
+            row += [
+                _box(o),
+                "" if o.peak is None else str(list(o.peak)),
+                o.peak_target,
+                o.peak_reference,
+                o.pattern or "",
+            ]
         table.add_row(*row)
     return table
 
