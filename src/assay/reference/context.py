@@ -1,8 +1,8 @@
 """What an operation may ask for while it is evaluated: rounding, accumulation, and other computations.
 
-Every float result passes through `Context.rounded` (or `accumulated`): there alone the error that an operation commits is
-added. In a *ball* run it widens the radius. In a *sampled* run there are no radii: the error is drawn at random
-within its bound and added to the midpoint, so that a spread over several runs shows how errors really propagate.
+Every float result passes through `Context.rounded` (or `accumulated`): there alone the error that an operation
+commits is added. In a *ball* run it widens the radius. In a *sampled* run there are no radii: the error is drawn at
+random within its bound and added to the midpoint, so that a spread over several runs shows how errors really propagate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def smallest_normal(dtype: DType) -> float:
 
 @dataclass(slots=True)
 class Context:
-    """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run alone."""
+    """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
+    alone.
+    """
 
     module: Module
     policy: Policy
@@ -81,7 +83,8 @@ class Context:
         u = unit_roundoff(dtype)
         size = np.abs(mid)
         if rad is None and ulps is None:
-            # A correctly rounded operation on exact operands: its error is known, and zero where the result is representable.
+            # A correctly rounded operation on exact operands: its error is known, and zero where the result is
+            # representable.
             local = np.abs(round_to(dtype, mid) - mid)
             if dtype.part.name == "f64":
                 local = u * size  # our own midpoint is rounded too, and by how much is not known
@@ -103,7 +106,8 @@ class Context:
     def _sampled(self, dtype: DType, mid: Array, local: Array, und: Array | None) -> Ball:
         assert self.rng is not None
         local = np.where(np.isfinite(local), local, 0.0)
-        # Errors of one routine are partly alike (a polynomial that is always a little low), so half of the draw is shared.
+        # Errors of one routine are partly alike (a polynomial that is always a little low), so half of the draw is
+        # shared.
         noise: Array | complex = self.rng.uniform(-1, 1, mid.shape) + self.rng.uniform(-1, 1)
         if dtype.is_complex:
             noise = noise + 1j * (self.rng.uniform(-1, 1, mid.shape) + self.rng.uniform(-1, 1))
@@ -125,8 +129,9 @@ class Context:
     ) -> Ball:
         """A sum of `terms` terms in any order, stored in `dtype`.
 
-        magnitude: the sum of the terms' absolute values. steady: where the terms are (nearly) all alike, so that rounding errors
-        do not average out and the deterministic bound is needed. exact: every partial sum in any order is representable.
+        magnitude: the sum of the terms' absolute values. steady: where the terms are (nearly) all alike, so that
+        rounding errors do not average out and the deterministic bound is needed. exact: every partial sum in any
+        order is representable.
         within: the type in which the target may accumulate, by default `dtype`.
         """
         u = unit_roundoff(within or dtype)
@@ -170,7 +175,9 @@ def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, poli
 
 
 def entering(ball: Ball, policy: Policy) -> Ball:
-    """A value that enters the program, as an argument or a constant. A subnormal may be read as zero where the policy says so."""
+    """A value that enters the program, as an argument or a constant. A subnormal may be read as zero where the policy
+    says so.
+    """
     if not policy.flush_subnormals or not (ball.dtype.is_float or ball.dtype.is_complex):
         return ball
     if ball.dtype.part.bits < 32:

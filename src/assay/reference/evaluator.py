@@ -1,7 +1,7 @@
 """Runs an HLO module on balls.
 
-The evaluator knows no operation: it walks a computation, looks each opcode up in the registry, keeps a value until its last use,
-and calls `on_value` with every value it makes, so that other tools (isolation, tapping) can watch.
+The evaluator knows no operation: it walks a computation, looks each opcode up in the registry, keeps a value until
+its last use, and calls `on_value` with every value it makes, so that other tools (isolation, tapping) can watch.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def evaluate(
 ) -> Evaluation:
     """The value of `module` on `arguments` (one target array a parameter of array shape, tuples flattened).
 
-    rng: None for balls; a generator for a sampled run (see `Context`). deadline: called between instructions; may raise.
-    Raises Unsupported for what the reference does not model, ReferenceLimit above `memory_limit` bytes, InputError where an argument
-    does not fit its parameter.
+    rng: None for balls; a generator for a sampled run (see `Context`). deadline: called between instructions; may
+    raise. Raises Unsupported for what the reference does not model, ReferenceLimit above `memory_limit` bytes,
+    InputError where an argument does not fit its parameter.
     """
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
     with np.errstate(all="ignore"):
@@ -65,7 +65,9 @@ def evaluate(
 
 
 def estimate_bytes(module: Module) -> int:
-    """A lower bound on the reference's peak memory: the largest set of values alive at once in the entry, as balls in float64."""
+    """A lower bound on the reference's peak memory: the largest set of values alive at once in the entry, as balls in
+    float64.
+    """
     computation = module.entry
     alive = 0
     peak = 0
@@ -215,7 +217,9 @@ class _Run:
 
 
 def check_result(instruction: Instruction, value: Value) -> None:
-    """Raises HloTypeError where an operation gave a value of another shape than its instruction declares. For tests and debugging."""
+    """Raises HloTypeError where an operation gave a value of another shape than its instruction declares. For tests
+    and debugging.
+    """
     if isinstance(instruction.shape, ArrayShape) and not check_shape(as_ball(value), instruction.shape):
         ball = as_ball(value)
         raise HloTypeError(f"{instruction.name} ({instruction.opcode}) gave {ball.dtype}{ball.dims}, not {instruction.shape}")
