@@ -62,7 +62,7 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A whole module. `attributes` is the rest of the header line; `tables` the stack-frame tables as XLA wrote them."""
+    """A module. `attributes` is the rest of the header line; `tables` the stack-frame tables as XLA wrote them."""
 
     name: str
     computations: tuple[Computation, ...]

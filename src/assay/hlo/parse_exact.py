@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from assay.hlo.attribute_names import COMPUTATION, COMPUTATIONS, INSTRUCTION_ATTRIBUTES
+from assay.errors import HloTypeError
+from assay.hlo import async_form
+from assay.hlo.attribute_names import (
+    COMPUTATION,
+    COMPUTATION_ATTRIBUTES,
+    COMPUTATIONS,
+    INSTRUCTION_ATTRIBUTES,
+)
 from assay.hlo.literal import Literal
 from assay.hlo.module import Computation, Instruction
 from assay.hlo.opcodes import ARITY, wrapped_opcode
@@ -25,7 +32,7 @@ _NAME = re.compile(rf"%?+({NAME})")
 _EQUAL = re.compile(r"\s*+=\s*+")
 _OPCODE = re.compile(r"\s*+([A-Za-z][\w-]*+)")
 _OPERANDS = re.compile(PARENS)
-_CLOSE = re.compile(r"\s*+\}")
+_THREAD = re.compile(r",\s*+execution_thread\s*+=")
 
 Names = dict[str, Instruction]
 ReadBody = Callable[[Reader, int], tuple[tuple[Instruction, ...], str, int]]
@@ -84,7 +91,7 @@ def instruction(reader: Reader, offset: int, names: Names, read_body: ReadBody) 
     attributes, end = _attributes(reader, inner.end(), name, read_body)
     result = Instruction(name, opcode, shape, operands, attributes, literal, number)
     if wrapped is not None:
-        result = _unwrapped(reader, result, *wrapped, names, at_opcode)
+        result = _written_out(reader, result, names, at_opcode)
     return result, is_root is not None, end
 
 
@@ -168,9 +175,11 @@ def _is_list_of_names(reader: Reader, offset: int) -> bool:
 def _inline(reader: Reader, offset: int, wanted: str, read_body: ReadBody) -> tuple[str, int]:
     """A computation printed in place: `{ instructions }`. It gets a name of its own."""
     instructions, root, end = read_body(reader, offset + 1)
+    attributes: dict[str, str] = {}
+    if _THREAD.match(reader.text, end):
+        attributes, end = reader.attributes(end, COMPUTATION_ATTRIBUTES, at_most=1)
     name = reader.new_name(wanted)
-    reader.read_inline = True
-    reader.add(Computation(name, instructions, root), offset)
+    reader.add(Computation(name, instructions, root, attributes), offset)
     return name, end
 
 
@@ -188,37 +197,15 @@ def _inline_list(reader: Reader, offset: int, wanted: str, read_body: ReadBody) 
     return "{" + ", ".join(names) + "}", offset + 1
 
 
-# Attributes that stay with the outer instruction when a short asynchronous form is written out (hlo_parser.cc sets
-# metadata, origin, backend_config and frontend_attributes on both).
-_OUTER = ("async_execution_thread", "async_group_id", "control-predecessors", "sharding")
-_BOTH = ("metadata", "origin", "backend_config", "frontend_attributes", "statistics")
-
-
-def _unwrapped(
-    reader: Reader, short: Instruction, opcode: str, inner_opcode: str, names: Names, offset: int
-) -> Instruction:
-    """`slice-start(a), slice={...}` as `async-start(a), calls=` a computation of the slice alone, as XLA reads it."""
-    outer = {k: v for k, v in short.attributes.items() if k in _OUTER or k in _BOTH}
-    if opcode != "async-start":
-        before = names.get(short.operands[0]) if short.operands else None
-        if before is None or not before.opcode.startswith("async-"):
-            raise Fault(offset, f"`{short.opcode}` takes the value of an async-start or async-update")
-        return Instruction(short.name, opcode, short.shape, short.operands, outer)
-    shape = short.shape
-    if not (isinstance(shape, TupleShape) and len(shape.elements) >= 2):
-        raise Fault(offset, f"`{short.opcode}` has a tuple shape ((operands), result, ...)")
-    inputs = [names[o].shape for o in short.operands]
-    parameters = tuple(Instruction(f"param_{i}", "parameter", s, parameter_number=i) for i, s in enumerate(inputs))
-    inner_attributes = {k: v for k, v in short.attributes.items() if k not in _OUTER}
-    root = Instruction(
-        f"{short.name}.wrapped", inner_opcode, shape.elements[1], tuple(p.name for p in parameters), inner_attributes
-    )
-    name = reader.new_name(f"async_wrapped.{short.name}")
-    thread = outer.get("async_execution_thread")
-    reader.add(
-        Computation(name, (*parameters, root), root.name, {"execution_thread": thread} if thread else {}), offset
-    )
-    return Instruction(short.name, opcode, shape, short.operands, {"calls": name, **outer})
+def _written_out(reader: Reader, short: Instruction, names: Names, offset: int) -> Instruction:
+    """A short asynchronous instruction in its long form; the computation that it calls joins the reader's."""
+    try:
+        long, wrapped = async_form.long_form(short, [names[o] for o in short.operands], reader.new_name)
+    except HloTypeError as error:
+        raise Fault(offset, str(error)) from None
+    if wrapped is not None:
+        reader.add(wrapped, offset)
+    return long
 
 
 def check_references(reader: Reader) -> None:

@@ -26,7 +26,6 @@ class Reader:
     computations: list[Computation] = field(default_factory=list)
     starts: dict[str, int] = field(default_factory=dict)  # computation -> where it begins
     nameless: bool = False  # whether some computation has no name, as in the fingerprint style
-    read_inline: bool = False  # whether some computation was printed inside an instruction
 
     def skip(self, offset: int) -> int:
         """The offset of the next character that is no space and no comment."""
@@ -75,10 +74,10 @@ class Reader:
         value = match.group()
         return (reference_names(value) if key in REFERENCES else value).rstrip(), match.end()
 
-    def attributes(self, offset: int, known: frozenset[str]) -> tuple[dict[str, str], int]:
+    def attributes(self, offset: int, known: frozenset[str], at_most: int = 1000) -> tuple[dict[str, str], int]:
         """The list of attributes at `offset`, which may be over several lines, and where it ends."""
         found: dict[str, str] = {}
-        while next_key := self.key(offset, known):
+        while len(found) < at_most and (next_key := self.key(offset, known)):
             key, offset = next_key
             if key in found:
                 raise Fault(offset, f"a second attribute `{key}`")

@@ -55,6 +55,16 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _dtype, (self.name,)  # a copy from another process is this process's own
+
+
+def _dtype(name: str) -> DType:
+    return DTYPES[name]
+
 
 def _numpy(name: str) -> np.dtype[np.generic] | None:
     # Which narrow types exist depends on the installed ml_dtypes.
