@@ -14,7 +14,7 @@ class Domain:
     positive: zero and below lead to NaN or infinity (log, rsqrt, a divisor).
     ordered, distinct: what an instruction promises of its indices (indices_are_sorted, unique_indices); `vector` is
     then the dimension that holds the components of one index, None where each element is one.
-    steps: it bounds a loop.
+    steps: it bounds a loop. definite: a matrix that is factored or solved with, to be symmetric positive definite.
     fan_in: terms in each sum of products with it as weights; 0 for all but weights.
     """
 
@@ -25,11 +25,32 @@ class Domain:
     distinct: bool = False
     vector: int | None = None
     steps: bool = False
+    definite: bool = False
     fan_in: int = 0
 
     @property
     def bounded(self) -> bool:
         return self.low > -math.inf or self.high < math.inf
+
+    def __bool__(self) -> bool:
+        return self != ANY
+
+    def merged(self, other: Domain) -> Domain:
+        """What satisfies both; bounds that exclude each other stay as they are here."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        if low > high:
+            low, high = self.low, self.high
+        return Domain(
+            low,
+            high,
+            self.positive or other.positive,
+            self.ordered or other.ordered,
+            self.distinct or other.distinct,
+            other.vector if self.vector is None else self.vector,
+            self.steps or other.steps,
+            self.definite or other.definite,
+            self.fan_in or other.fan_in,
+        )
 
 
 ANY = Domain()

@@ -62,6 +62,8 @@ def draw(shape: ArrayShape, domain: Domain, seed: int, index: int, input_class: 
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
     if dtype.name == "f8e8m0fnu":
         domain = dataclasses.replace(domain, positive=True)  # it has neither zero nor sign
+    if dtype.is_integer and domain.positive:
+        domain = dataclasses.replace(domain, low=max(1, domain.low), high=min(max(1, domain.high), 100))
     if dtype.is_integer and domain.distinct and (chosen := _distinct(rng, shape, domain)) is not None:
         return chosen.astype(dtype.numpy)
     make = CLASSES[input_class]
@@ -75,6 +77,8 @@ def draw(shape: ArrayShape, domain: Domain, seed: int, index: int, input_class: 
             else:
                 array[start : start + want.count] = make(rng, want).astype(dtype.numpy)
     array = array.reshape(shape.dims)
+    if domain.definite and input_class == "normal":
+        return _definite(array)
     return _sorted(array, domain) if domain.ordered else array
 
 
@@ -292,7 +296,14 @@ def _distinct(rng: Generator, shape: ArrayShape, domain: Domain) -> Array | None
     count = shape.size // components
     places = width**components
     if count > places:
-        return None
+        if shape.rank < 2 or shape.dims[0] < 2 or vector == 0:
+            return None
+        # Too few for all, but enough perhaps for each member of a batch.
+        inner = dataclasses.replace(shape, dims=shape.dims[1:])
+        within = dataclasses.replace(domain, vector=None if vector is None else vector - 1)
+        members = [_distinct(rng, inner, within) for _ in range(shape.dims[0])]
+        whole = [member for member in members if member is not None]
+        return np.stack(whole) if len(whole) == len(members) else None
     if places <= 1 << 22:
         chosen = rng.permutation(places)[:count]
     else:  # few among many: draw, and draw again what came twice
@@ -308,6 +319,18 @@ def _distinct(rng: Generator, shape: ArrayShape, domain: Domain) -> Array | None
     digits = [chosen // width**k % width for k in reversed(range(components))]
     others = tuple(d for axis, d in enumerate(shape.dims) if axis != vector)
     return low + np.stack([digit.reshape(others) for digit in digits], axis=vector)
+
+
+def _definite(array: Array) -> Array:
+    """Symmetric (Hermitian) positive definite matrices of moderate condition, made from ordinary ones: A A* / n + 1."""
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.dtype.kind in "biu":
+        return array
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    size = array.shape[-1]
+    made = wide @ wide.conj().swapaxes(-1, -2) / max(1, size) + np.eye(size)
+    made = made.astype(array.dtype)  # matmul may sum the two triangles in different orders: copy one to the other
+    lower = np.tril(made)
+    return np.asarray(lower + np.tril(made, -1).conj().swapaxes(-1, -2))
 
 
 def _sorted(array: Array, domain: Domain) -> Array:
