@@ -1,7 +1,7 @@
 """Computations that another operation applies to elements: the bodies of reduce, scatter, sort, map.
 
-A body is recognised by its structure (`body_kind`), so that a NumPy reduction can stand for it; any other body runs once on
-whole arrays (`call_batched`), each element being one application.
+A body is recognised by its structure (`body_kind`), so that a NumPy reduction can stand for it; any other body runs
+once on whole arrays (`call_batched`), each element being one application.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from assay.errors import Unsupported
 from assay.hlo import attributes
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import ArrayShape, DType, leaves
+from assay.hlo.shape import ArrayShape, leaves
 from assay.reference.context import Context, entering
 from assay.reference.registry import find
 from assay.reference.value import Ball, Value, as_ball, from_array
@@ -25,7 +25,8 @@ _THROUGH = {"convert", "copy", "bitcast", "reshape"}
 
 
 def body_kind(module: Module, name: str) -> Kind | None:
-    """What a body `(a, b) -> f(a, b)` of two scalars is: one of KINDS, `assign` (it returns b), or None where it is anything else.
+    """What a body `(a, b) -> f(a, b)` of two scalars is: one of KINDS, `assign` (it returns b), or None where it is
+    anything else.
 
     Converts around the operation count as part of it where they widen (float normalisation puts them there).
     """
@@ -33,7 +34,9 @@ def body_kind(module: Module, name: str) -> Kind | None:
 
 
 def component_kinds(module: Module, name: str, count: int) -> tuple[Kind | None, ...]:
-    """The kind of each component of a body `(a1..an, b1..bn) -> (f1(a1, b1), ..)`, None where it is not one of KINDS."""
+    """The kind of each component of a body `(a1..an, b1..bn) -> (f1(a1, b1), ..)`, None where it is not one of
+    KINDS.
+    """
     body = module.by_name[name]
     if count == 1:
         root = body.root.operands[0] if body.root.opcode == "tuple" else body.root_name
@@ -48,49 +51,50 @@ def component_kind(module: Module, body: Computation, first: int, second: int) -
 
 
 def _kind_at(module: Module, body: Computation, name: str, first: int, second: int) -> Kind | None:
-    instruction = _inner(body, name)
+    base = body.parameters[first]
+    instruction = _inner(body, name, base)
     if instruction.opcode == "parameter":
         return "assign" if instruction.parameter_number == second else None
+    numbers = [_inner(body, operand, base).parameter_number for operand in instruction.operands]
     if instruction.opcode in ("call", "fusion"):
-        numbers = [_inner(body, operand).parameter_number for operand in instruction.operands]
-        if first not in numbers or second not in numbers or None in numbers:
+        if first not in numbers or second not in numbers:
             return None
         inner = module.by_name[attributes.called(instruction)[0]]
         return _kind_at(module, inner, inner.root_name, numbers.index(first), numbers.index(second))
-    if instruction.opcode not in KINDS or len(instruction.operands) != 2:
+    if instruction.opcode not in KINDS or numbers not in ([first, second], [second, first]):
         return None
-    numbers = [_inner(body, operand).parameter_number for operand in instruction.operands]
-    if sorted(n if n is not None else -1 for n in numbers) != sorted((first, second)):
-        return None
-    parameter = body.parameters[first]
-    return instruction.opcode if _widens(parameter, instruction) else None
+    return instruction.opcode if _widens(base, instruction) else None
 
 
-def _inner(body: Computation, name: str) -> Instruction:
-    """The instruction under converts and copies of scalars."""
+def _inner(body: Computation, name: str, base: Instruction) -> Instruction:
+    """The instruction under copies of scalars and under converts between types at least as wide as that of `base`."""
     instruction = body.by_name[name]
-    while instruction.opcode in _THROUGH and len(instruction.operands) == 1:
+    while instruction.opcode in _THROUGH and _widens(base, instruction):
         instruction = body.by_name[instruction.operands[0]]
     return instruction
 
 
-def _widens(parameter: Instruction, operation: Instruction) -> bool:
-    """Whether the operation is done in the parameter's type or in a wider one of its kind."""
-    if not isinstance(parameter.shape, ArrayShape) or not isinstance(operation.shape, ArrayShape):
+def _widens(parameter: Instruction, instruction: Instruction) -> bool:
+    """Whether the instruction's type is the parameter's or a wider float type."""
+    if not isinstance(parameter.shape, ArrayShape) or not isinstance(instruction.shape, ArrayShape):
         return False
-    have: DType = parameter.shape.dtype
-    used: DType = operation.shape.dtype
-    return have.name == used.name or (have.is_float and used.is_float and used.mantissa >= have.mantissa and used.max >= have.max)
+    have = parameter.shape.dtype
+    used = instruction.shape.dtype
+    if have.name == used.name:
+        return True
+    return have.is_float and used.is_float and used.mantissa >= have.mantissa and used.max >= have.max
 
 
-def call_batched(ctx: Context, name: str, arguments: Sequence[Ball]) -> Value:
-    """Applies a computation of scalars to arrays, element by element but all at once: arguments broadcast against each other.
+def call_batched(ctx: Context, body: str | Computation, arguments: Sequence[Ball]) -> Value:
+    """Applies a computation of scalars to arrays, element by element but all at once: arguments broadcast against
+    each other.
 
-    The result (or each element of a tuple result) has their common shape. Raises Unsupported where the computation holds an
-    instruction that is not an operation on scalars.
+    The result (or each element of a tuple result) has their common shape. Raises Unsupported where the computation
+    holds an instruction that is not an operation on scalars.
     """
     shape = np.broadcast_shapes(*(a.mid.shape for a in arguments))
-    return _spread(_apply(ctx, ctx.module.by_name[name], arguments), shape)
+    computation = ctx.module.by_name[body] if isinstance(body, str) else body
+    return _spread(_apply(ctx, computation, arguments), shape)
 
 
 def _apply(ctx: Context, body: Computation, arguments: Sequence[Value]) -> Value:

@@ -1,0 +1,218 @@
+"""Reductions with a known body, over any axes of a ball: what `reduce` and `reduce-window` have in common.
+
+Each fold takes `(context, x, init, axes)`, x of any shape, init a scalar that takes part once, and gives a ball with
+`axes` gone. Maxima and bit operations select or combine without rounding; sums go through `sums`; products are
+bounded by interval arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from assay.reference.context import Context, smallest_normal, unit_roundoff
+from assay.reference.sums import accumulation_type, alike, exactly, reduction_stages, summed, whole
+from assay.reference.value import Array, Ball, total, union, wrap
+
+Fold = Callable[[Context, Ball, Ball, tuple[int, ...]], Ball]
+Ufunc = Any
+
+
+def fold(ctx: Context, kind: str, x: Ball, init: Ball, axes: Sequence[int]) -> Ball:
+    """The reduction of x over `axes` by a body of this kind (`bodies.KINDS`)."""
+    axes = tuple(axes)
+    if prod(x.mid.shape[axis] for axis in axes) == 0:
+        return broadcast_ball(init, kept_dims(x.mid.shape, axes))
+    if kind == "assign":
+        raise AssertionError("a body that returns its second argument has no order-free reduction")
+    if not (x.dtype.is_float or x.dtype.is_complex):
+        return _fold_integers(kind, x, init, axes)
+    return _FLOAT_FOLDS[kind](ctx, x, init, axes)
+
+
+def kept_dims(dims: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for axis, size in enumerate(dims) if axis not in axes)
+
+
+def broadcast_ball(x: Ball, dims: tuple[int, ...]) -> Ball:
+    """A scalar ball as an array of `dims` (views)."""
+    mid, rad, und = (None if part is None else np.broadcast_to(part, dims) for part in (x.mid, x.rad, x.und))
+    assert mid is not None
+    return Ball(x.dtype, mid, rad, und)
+
+
+def any_undecided(x: Ball, init: Ball, axes: tuple[int, ...]) -> Array | None:
+    """An undecided term makes the result undecided."""
+    rows = None if x.und is None else np.logical_or.reduce(x.und, axis=axes)
+    if init.und is None or not init.und.any():
+        return rows
+    return np.ones(kept_dims(x.mid.shape, axes), bool)
+
+
+# ---------------------------------------------------------------- integers and predicates
+
+_INTEGER_UFUNCS: dict[str, Ufunc] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+_PRED_UFUNCS: dict[str, Ufunc] = {**_INTEGER_UFUNCS, "add": np.logical_or, "multiply": np.logical_and}
+
+
+def _fold_integers(kind: str, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+    und = any_undecided(x, init, axes)
+    if x.dtype.kind == "pred":
+        ufunc = _PRED_UFUNCS[kind]
+        mid = ufunc(ufunc.reduce(x.mid, axis=axes), init.mid)
+        if und is not None and kind in ("or", "add", "maximum", "and", "multiply", "minimum"):
+            # One decided true settles an or, one decided false an and.
+            decides = x.mid if kind in ("or", "add", "maximum") else ~x.mid
+            decided = decides if x.und is None else decides & ~x.und
+            und = und & ~np.logical_or.reduce(decided, axis=axes)
+        return Ball(x.dtype, mid, None, und)
+    ufunc = _INTEGER_UFUNCS[kind]
+    # NumPy would sum narrow integers in a wider type.
+    same = {"dtype": x.mid.dtype} if kind in ("add", "multiply") else {}
+    found = ufunc.reduce(x.mid, axis=axes, **same)
+    return Ball(x.dtype, wrap(x.dtype, np.asarray(ufunc(found, init.mid))), None, und)
+
+
+# ---------------------------------------------------------------- sums
+
+
+def _sum(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+    within = accumulation_type(ctx, x.dtype)
+    inner = within or x.dtype
+    plain = init.exact and not init.mid.any()  # adding zero changes nothing
+    mid = np.asarray(np.add.reduce(x.mid, axis=axes))
+    magnitude = np.add.reduce(np.abs(x.mid), axis=axes)
+    rad = None if x.rad is None else np.add.reduce(x.rad, axis=axes)
+    n = prod(x.mid.shape[axis] for axis in axes)
+    exact = n == 1 and inner.part.name != "f64"
+    if not exact and rad is None and exactly(x.dtype, within, magnitude):
+        exact = whole(x.mid)
+    steady: Array | bool = False
+    if not exact:
+        steady = alike(ctx, x.mid, axes, mid, magnitude, inner.part if not inner.is_complex else inner)
+    if not plain:
+        mid, magnitude, rad = mid + init.mid, magnitude + np.abs(init.mid), total(rad, init.rad)
+        exact = exact and (n == 1 or whole(init.mid)) and exactly(x.dtype, within, magnitude)
+        rad = None if rad is None else np.broadcast_to(rad, mid.shape)
+    und = any_undecided(x, init, axes)
+    if plain and n == 1:
+        return Ball(x.dtype, mid, rad, und)
+    stages = 0 if within is None or exact else reduction_stages(n)
+    return summed(
+        ctx,
+        x.dtype,
+        mid,
+        rad,
+        und,
+        magnitude=magnitude,
+        terms=n,
+        steady=steady,
+        exact=exact,
+        within=within,
+        stages=stages,
+    )
+
+
+# ---------------------------------------------------------------- products
+
+
+def _product(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+    """|prod(x + d) - prod x| <= prod(|x| + r) - prod|x|, and n multiplications are off by (1 + u)^n - 1 <= 2 n u
+    relatively.
+    """
+    within = accumulation_type(ctx, x.dtype)
+    inner = (within or x.dtype).part
+    n = prod(x.mid.shape[axis] for axis in axes)
+    mid = np.multiply.reduce(x.mid, axis=axes) * init.mid
+    size = np.abs(x.mid)
+    reach = size if x.rad is None else size + x.rad
+    start = np.abs(init.mid) if init.rad is None else np.abs(init.mid) + init.rad
+    bound = np.multiply.reduce(reach, axis=axes) * start
+    rad = None
+    if x.rad is not None or init.rad is not None:
+        rad = np.maximum(bound - np.abs(mid), 0.0) + bound * (4 * n * 2.0**-53)
+    # Partial products in some order may overflow or vanish on the way to a result that does neither.
+    largest = np.multiply.reduce(np.maximum(reach, 1.0), axis=axes) * np.maximum(start, 1.0)
+    low = size if x.rad is None else np.maximum(size - x.rad, 0.0)
+    smallest = np.multiply.reduce(np.minimum(low, 1.0), axis=axes) * np.minimum(start, 1.0)
+    wild = ~(largest < inner.max) & (smallest < 1.0)
+    wild |= (smallest < smallest_normal(inner)) & (largest > 1.0) & (mid != 0)
+    und = union(any_undecided(x, init, axes), wild & ~np.isnan(mid))
+    if n == 1 and init.exact and (init.mid == 1).all():
+        return Ball(x.dtype, mid, x.rad if rad is None else rad, und)
+    each = 3.0 if x.dtype.is_complex else 1.0  # a complex product is off by sqrt(8) u (Higham, Lemma 3.5)
+    error = 2 * each * n * unit_roundoff(inner) * bound
+    if within is not None:
+        stages = reduction_stages(n) * unit_roundoff(x.dtype)
+        return ctx.rounded(x.dtype, mid, total(rad, error + 2 * stages * bound), und)
+    return ctx.rounded(x.dtype, mid, rad, und, error=error)
+
+
+# ---------------------------------------------------------------- maxima
+
+
+def _largest(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+    return _extreme(ctx, np.maximum, x, init, axes)
+
+
+def _smallest(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+    return _extreme(ctx, np.minimum, x, init, axes)
+
+
+def _extreme(ctx: Context, ufunc: Ufunc, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+    und = any_undecided(x, init, axes)
+    if ctx.policy.nan_minmax != "propagate":
+        nan = np.isnan(x.mid)
+        if nan.any() or np.isnan(init.mid).any():
+            some = np.logical_or.reduce(nan, axis=axes) | np.isnan(init.mid)
+            every = np.logical_and.reduce(nan, axis=axes) & np.isnan(init.mid)
+            und = union(und, some & ~every)
+    if x.rad is None and init.rad is None:
+        mid = np.asarray(ufunc(ufunc.reduce(x.mid, axis=axes), init.mid))
+        return Ball(x.dtype, _signed_zero(mid, x, init, axes), None, und)
+    low, high = (
+        ufunc(ufunc.reduce(x.mid if x.rad is None else x.mid + s * x.rad, axis=axes), _end(init, s)) for s in (-1, 1)
+    )
+    return from_ends(x, low, high, und)
+
+
+def _signed_zero(mid: Array, x: Ball, init: Ball, axes: tuple[int, ...]) -> Array:
+    """Between 0 and -0 either may be chosen: a zero is of unknown sign (see `elementwise`) where a term is -0."""
+    zero = mid == 0
+    if not zero.any():
+        return mid
+    negative = np.logical_or.reduce((x.mid == 0) & np.signbit(x.mid), axis=axes)
+    negative = negative | ((init.mid == 0) & np.signbit(init.mid))
+    return np.where(zero & negative, -0.0, mid)
+
+
+def _end(x: Ball, sign: int) -> Array:
+    return x.mid if x.rad is None else x.mid + sign * x.rad
+
+
+def from_ends(like: Ball, low: Array, high: Array, und: Array | None) -> Ball:
+    """The ball [low, high] of the type of `like`; equal infinities and NaN have no radius."""
+    mid = np.asarray(low + (high - low) * 0.5)
+    mid = np.where(low == high, low, mid)
+    rad = np.maximum(high - mid, mid - low)
+    rad = np.where(np.isfinite(rad) & (low != high), rad * (1 + 2.0**-50), 0.0)
+    return Ball(like.dtype, mid, rad if rad.any() else None, und)
+
+
+_FLOAT_FOLDS: dict[str, Fold] = {
+    "add": _sum,
+    "multiply": _product,
+    "maximum": _largest,
+    "minimum": _smallest,
+}
