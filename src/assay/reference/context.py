@@ -29,6 +29,11 @@ def smallest_normal(dtype: DType) -> float:
     return 2.0**dtype.part.min_exponent
 
 
+def flushes(policy: Policy, dtype: DType) -> bool:
+    """Whether subnormals of `dtype` may be flushed. f16 and the 8-bit types are computed in f32, where theirs are normal."""
+    return policy.flush_subnormals and dtype.part.min_exponent <= -126
+
+
 @dataclass(slots=True)
 class Context:
     """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
@@ -95,12 +100,20 @@ class Context:
         if dtype.part.name == "f64":
             local = local + u * size
         tiny = smallest_normal(dtype)
-        low = (size if rad is None else size - rad) < tiny
+        lowest = size if rad is None else size - rad
+        low = lowest < (tiny if ulps is None else tiny * (1 + 2 * (2 * ulps + 1) * u))
         if low.any():
-            nonzero = low & (size != 0) if rad is None else low & ((size != 0) | (rad != 0))
             step = tiny * 2.0**-dtype.part.mantissa
-            floor = tiny if self.policy.flush_subnormals else (0.5 if ulps is None else ulps + 0.5) * step
-            local = np.where(nonzero, np.maximum(local, np.minimum(floor, size + floor)), local)
+            nonzero = low & ((size != 0) if rad is None else (size != 0) | (rad != 0))
+            if flushes(self.policy, dtype):
+                floor = np.minimum(size, tiny) + step / 2
+            else:
+                floor = np.full_like(size, (0.5 if ulps is None else ulps + 0.5) * step)
+                if rad is None and ulps is None:
+                    floor = local  # known, as above
+            # Far below the smallest subnormal the result is zero for sure.
+            floor = np.where((size if rad is None else size + rad) < step / 4, size, floor)
+            local = np.where(nonzero, np.maximum(local, floor), local)
         return local
 
     def _sampled(self, dtype: DType, mid: Array, local: Array, und: Array | None) -> Ball:
@@ -178,10 +191,8 @@ def entering(ball: Ball, policy: Policy) -> Ball:
     """A value that enters the program, as an argument or a constant. A subnormal may be read as zero where the policy
     says so.
     """
-    if not policy.flush_subnormals or not (ball.dtype.is_float or ball.dtype.is_complex):
+    if not (ball.dtype.is_float or ball.dtype.is_complex) or not flushes(policy, ball.dtype):
         return ball
-    if ball.dtype.part.bits < 32:
-        return ball  # computed in f32, where it is normal
     size = np.abs(ball.mid)
     tiny = (size < smallest_normal(ball.dtype)) & (size != 0)
     if not tiny.any():

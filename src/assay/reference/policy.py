@@ -15,8 +15,10 @@ class Policy:
 
     excess_precision: a declared rounding to a narrower type may be skipped (xla_allow_excess_precision).
     flush_subnormals: subnormal operands may be read as zero and subnormal results written as zero.
-    accumulate: element type -> the narrowest type in which sums of products of it may be accumulated (dot, convolution).
-    ulps: opcode -> element type -> units in the last place that the target's own routine may be off; `default_ulps` elsewhere.
+    accumulate: element type -> the narrowest type in which sums of products of it may be accumulated (dot,
+    convolution).
+    ulps: opcode -> element type -> units in the last place that the target's own routine may be off; `default_ulps`
+    elsewhere.
     nan_minmax: `propagate` (NaN wins) or `either` (the other operand may win).
     confidence: accumulation bounds hold except with probability 2*exp(-confidence**2/2) a sum (Higham and Mary, 2019,
     "A New Approach to Probabilistic Rounding Error Analysis", Theorem 2.4); infinity asks for the deterministic n*u form.
@@ -30,3 +32,7 @@ class Policy:
     default_ulps: float = 4.0
     nan_minmax: str = "propagate"
     confidence: float = 8.0
+
+    def routine_ulps(self, opcode: str, dtype: str) -> float | None:
+        """What the target's routine may be off in ulps beyond the final rounding; None for one that rounds correctly."""
+        return self.ulps.get(opcode, {}).get(dtype, self.default_ulps) or None

@@ -1,11 +1,12 @@
 """Values of the reference: arrays whose elements carry an error bound.
 
-A `Ball` stands for the set of results a correct compiler may give. Floats: every value within `rad` of `mid`. Integers and
-predicates are exact. An element marked in `und` is undecided: what it may be depends on a choice that rounding decides (a
-comparison, a floor, a sort), so it is counted, never compared.
+A `Ball` stands for the set of results a correct compiler may give. Floats: every value within `rad` of `mid`.
+Integers and predicates are exact. An element marked in `und` is undecided: what it may be depends on a choice that
+rounding decides (a comparison, a floor, a sort), so it is counted, never compared.
 
-Invariants: `rad` and `und` have the shape of `mid` (they may be broadcast views) or are None, which means zero and nowhere. `rad`
-is finite and not negative. Where `mid` is infinite or NaN and `und` is not set, every correct result is that infinity or NaN.
+Invariants: `rad` and `und` have the shape of `mid` (they may be broadcast views) or are None, which means zero and
+nowhere. `rad` is finite and not negative. Where `mid` is infinite or NaN and `und` is not set, every correct result
+is that infinity or NaN.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ PRED = DTYPES["pred"]
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """An array value of element type `dtype`, with `mid` held in `held_dtype(dtype)` and `rad` in float64 (a disk for complex)."""
+    """An array value of element type `dtype`, with `mid` held in `held_dtype(dtype)` and `rad` in float64 (a disk for
+    complex).
+    """
 
     dtype: DType
     mid: Array
@@ -62,6 +65,7 @@ def held_dtype(dtype: DType) -> np.dtype[Any]:
 def wrap(dtype: DType, mid: Array) -> Array:
     """Integers reduced modulo 2**bits into the range of `dtype`; NumPy does this by itself from 8 bits up."""
     held = held_dtype(dtype)
+    mid = np.asarray(mid)  # NumPy makes scalars of arrays without dimensions
     if not dtype.is_integer or dtype.bits >= 8:
         return mid.astype(held, copy=False)
     low = mid.astype(np.int64) & ((1 << dtype.bits) - 1)
@@ -76,7 +80,9 @@ def from_array(dtype: DType, array: Array) -> Ball:
 
 
 def round_to(dtype: DType, mid: Array) -> Array:
-    """`mid` rounded to the nearest value of `dtype`, ties to even, overflowing as the type does; float64 or complex128 out."""
+    """`mid` rounded to the nearest value of `dtype`, ties to even, overflowing as the type does; float64 or
+    complex128 out.
+    """
     if dtype.name in ("f64", "c128"):
         return mid
     held = held_dtype(dtype)

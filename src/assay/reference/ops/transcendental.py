@@ -1,1 +1,215 @@
-"""To be written."""
+"""Functions that a target computes by its own routine: midpoints in float64, the routine's error from the policy in ulps.
+
+What an operand's radius r contributes is bounded by the largest slope over [x - r, x + r], written so that it stays accurate
+for radii far below x. A ball that leaves the domain or touches a pole is undecided, unless it is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from assay.hlo.module import Instruction
+from assay.reference.context import Context
+from assay.reference.ops import complex as complex_ops
+from assay.reference.ops.elementwise import inexact, touches_zero, unsigned_zero
+from assay.reference.registry import operation
+from assay.reference.value import Array, Ball, Value, held_dtype, union, wrap
+
+LN2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of one variable. `value(x)`; `reach(x, r, f)` >= |f(x + d) - f| for |d| <= r where `inside`; and where
+    x +- r is inside the domain (None for everywhere)."""
+
+    value: Callable[[Array], Array]
+    reach: Callable[[Array, Array, Array], Array]
+    inside: Callable[[Array, Array], Array] | None = None
+
+
+def nearest(x: Array, r: Array) -> Array:
+    """The distance from zero of the point of [x - r, x + r] nearest to it."""
+    return np.maximum(np.abs(x) - r, 0.0)
+
+
+def farthest(x: Array, r: Array) -> Array:
+    return np.abs(x) + r
+
+
+def _reach_cbrt(x: Array, r: Array, f: Array) -> Array:
+    share = np.minimum(r / np.abs(x), 1.0)
+    near = np.abs(f) * -np.expm1(np.log1p(-share) / 3)
+    return np.where(share < 0.9, near, 1.6 * np.cbrt(r))  # |cbrt a - cbrt b| <= 2**(2/3) cbrt |a - b|
+
+
+def _reach_tan(x: Array, r: Array, f: Array) -> Array:
+    # tan(x + d) - tan x = sin d / (cos x cos(x + d))
+    cosine = np.abs(np.cos(x))
+    return r / (cosine * (cosine - r))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "exponential":           Function(np.exp, lambda x, r, f: f * np.expm1(r)),
+    "exp2":                  Function(np.exp2, lambda x, r, f: f * np.expm1(LN2 * r)),
+    "exponential-minus-one": Function(np.expm1, lambda x, r, f: np.exp(x) * np.expm1(r)),
+    "log":      Function(np.log, lambda x, r, f: -np.log1p(-r / x), lambda x, r: x > r),
+    "log2":     Function(np.log2, lambda x, r, f: -np.log1p(-r / x) / LN2, lambda x, r: x > r),
+    "log-plus-one": Function(np.log1p, lambda x, r, f: -np.log1p(-r / (1 + x)), lambda x, r: 1 + x > r),
+    "sqrt":     Function(np.sqrt, lambda x, r, f: r / (f + np.sqrt(x - r)), lambda x, r: x >= r),
+    "rsqrt":    Function(lambda x: 1 / np.sqrt(x), lambda x, r, f: f * np.expm1(-np.log1p(-r / x) / 2), lambda x, r: x > r),
+    "cbrt":     Function(np.cbrt, _reach_cbrt),
+    "tanh":     Function(np.tanh, lambda x, r, f: r * np.minimum(1.0, 4 * np.exp(-2 * nearest(x, r)))),
+    "logistic": Function(special.expit, lambda x, r, f: np.minimum(r / 4, np.minimum(f * np.expm1(r), r * np.exp(-nearest(x, r))))),
+    "sine":     Function(np.sin, lambda x, r, f: np.minimum(np.abs(np.cos(x)) * r + r * r / 2, 2.0)),
+    "cosine":   Function(np.cos, lambda x, r, f: np.minimum(np.abs(np.sin(x)) * r + r * r / 2, 2.0)),
+    "tan":      Function(np.tan, _reach_tan, lambda x, r: np.abs(np.cos(x)) > r),
+    "erf":      Function(special.erf, lambda x, r, f: r * 1.1284 * np.exp(-(nearest(x, r) ** 2))),
+    "asin":     Function(np.arcsin, lambda x, r, f: r / np.sqrt(1 - farthest(x, r) ** 2), lambda x, r: farthest(x, r) < 1),
+    "acos":     Function(np.arccos, lambda x, r, f: r / np.sqrt(1 - farthest(x, r) ** 2), lambda x, r: farthest(x, r) < 1),
+    "atan":     Function(np.arctan, lambda x, r, f: r / (1 + nearest(x, r) ** 2)),
+    "sinh":     Function(np.sinh, lambda x, r, f: np.cosh(farthest(x, r)) * r),
+    "cosh":     Function(np.cosh, lambda x, r, f: np.sinh(farthest(x, r)) * r),
+    "asinh":    Function(np.arcsinh, lambda x, r, f: r / np.sqrt(1 + nearest(x, r) ** 2)),
+    "acosh":    Function(np.arccosh, lambda x, r, f: r / np.sqrt((x - r) ** 2 - 1), lambda x, r: x - r > 1),
+    "atanh":    Function(np.arctanh, lambda x, r, f: r / (1 - farthest(x, r) ** 2), lambda x, r: farthest(x, r) < 1),
+}  # fmt: skip
+
+# Where a ball that crosses the edge of a domain lies wholly outside, every correct result is NaN.
+OUTSIDE: dict[str, Callable[[Array, Array], Array]] = {
+    "log":      lambda x, r: x < -r,
+    "log2":     lambda x, r: x < -r,
+    "log-plus-one": lambda x, r: 1 + x < -r,
+    "sqrt":     lambda x, r: x < -r,
+    "rsqrt":    lambda x, r: x < -r,
+    "asin":     lambda x, r: np.abs(x) - r > 1,
+    "acos":     lambda x, r: np.abs(x) - r > 1,
+    "acosh":    lambda x, r: x + r < 1,
+    "atanh":    lambda x, r: np.abs(x) - r > 1,
+}  # fmt: skip
+
+
+@operation(*FUNCTIONS)
+def unary(ctx: Context, instr: Instruction, a: Ball) -> Value:
+    if a.dtype.is_complex:
+        return complex_ops.function(ctx, instr.opcode, a)
+    function = FUNCTIONS[instr.opcode]
+    mid = function.value(a.mid)
+    und = a.und
+    if instr.opcode == "rsqrt":
+        und = union(und, unsigned_zero(a.mid))  # an infinity of unknown sign
+    rad = None
+    if a.rad is not None:
+        rad, und = propagated(instr.opcode, function, a, mid, und)
+    return ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.routine_ulps(instr.opcode, a.dtype.name))
+
+
+def propagated(opcode: str, function: Function, a: Ball, mid: Array, und: Array | None) -> tuple[Array, Array | None]:
+    """What the operand's radius contributes, and where it leaves the result open."""
+    assert a.rad is not None
+    moved = (a.rad > 0) & ~np.isnan(a.mid)
+    rad = np.where(moved, function.reach(a.mid, a.rad, mid), 0.0)
+    if function.inside is not None:
+        # An exact operand at the edge is fine: log 0 is -inf and sqrt 0 is 0.
+        inside = function.inside(a.mid, a.rad)
+        outside = OUTSIDE[opcode](a.mid, a.rad) if opcode in OUTSIDE else False
+        und = union(und, moved & ~inside & ~outside)
+        rad = np.where(inside, rad, 0.0)
+    if a.dtype.name == "f64":
+        und = union(und, moved & np.isinf(mid) & np.isfinite(a.mid))  # the midpoint overflows, not every result may
+    return np.where(np.isnan(rad), 0.0, rad), und
+
+
+@operation("atan2")
+def atan2(ctx: Context, instr: Instruction, y: Ball, x: Ball) -> Value:
+    """The angle of (x, y). It jumps across the negative x axis, and the sign of a zero y chooses the side."""
+    if y.dtype.is_complex:
+        return complex_ops.atan2(ctx, y, x)
+    mid = np.arctan2(y.mid, x.mid)
+    und = union(y.und, x.und)
+    flat = (y.mid == 0) & (np.signbit(x.mid) | (x.mid == 0))
+    if flat.any():
+        # 0 or pi for a zero x, +pi or -pi for a negative one: signs of zeros that are not known.
+        und = union(und, flat & (unsigned_zero(y.mid) | unsigned_zero(x.mid)))
+    rad = None
+    if y.rad is not None or x.rad is not None:
+        off = np.hypot(0.0 if y.rad is None else y.rad, 0.0 if x.rad is None else x.rad)
+        size = np.hypot(y.mid, x.mid)
+        low_x = x.mid if x.rad is None else x.mid - x.rad
+        side = touches_zero(y)
+        und = union(und, off >= np.where(off > 0, size, np.inf), None if side is None else side & (low_x <= 0))
+        if x.rad is not None:
+            und = union(und, (y.mid == 0) & (x.rad > 0) & (low_x <= 0) & (np.abs(x.mid) <= x.rad))
+        share = np.where(np.isfinite(size) & (size > 0), np.minimum(off / size, 1.0), 0.0)
+        rad = np.arcsin(share)
+    return ctx.rounded(y.dtype, mid, rad, und, ulps=ctx.policy.routine_ulps("atan2", y.dtype.name))
+
+
+@operation("power")
+def power(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
+    if a.dtype.is_complex:
+        return complex_ops.power(ctx, a, b)
+    if not inexact(a.dtype):
+        return Ball(a.dtype, integer_power(a, b), None, union(a.und, b.und))
+    mid = np.power(a.mid, b.mid)
+    und = union(a.und, b.und, special_power(a, b, mid))
+    rad = None
+    if a.rad is not None or b.rad is not None:
+        rad, open_ = power_radius(a, b, mid)
+        und = union(und, open_)
+    return ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.routine_ulps("power", a.dtype.name))
+
+
+def special_power(a: Ball, b: Ball, mid: Array) -> Array | None:
+    """Where C's pow and its rewritings (a square root for 1/2, a quotient for negative exponents) differ."""
+    root = np.isneginf(a.mid) & (b.mid == 0.5)
+    nan = (np.isnan(a.mid) | np.isnan(b.mid)) & ~np.isnan(mid)  # pow(1, nan), pow(nan, 0)
+    sign = np.isinf(mid) & unsigned_zero(a.mid)
+    found = root | nan | sign
+    return found if found.any() else None
+
+
+def power_radius(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
+    """|(x + d)^(y + e) - x^y| <= |x|^y (exp(|y ln x - ...|) - 1) for x > 0; whole exact exponents for any x."""
+    ra = np.zeros_like(mid) if a.rad is None else a.rad
+    rb = np.zeros_like(mid) if b.rad is None else b.rad
+    x, y = a.mid, b.mid
+    moved = (ra > 0) | (rb > 0)
+    whole = (rb == 0) & (y == np.rint(y)) & np.isfinite(y)
+    log_shift = -np.log1p(-np.minimum(ra / np.abs(x), 1.0))  # largest |ln(x + d) - ln x|
+    spread = (np.abs(y) + rb) * log_shift + np.where(rb == 0, 0.0, rb * np.abs(np.log(np.abs(x))))
+    away = np.abs(x) > ra
+    positive = away & (x > 0)
+    rad = np.abs(mid) * np.expm1(spread)
+    # A ball around zero: |(x + d)^n - x^n| <= (|x| + r)^n + |x|^n for n >= 1, x^0 is 1, and there is a pole for n < 0.
+    near = np.where(y == 0, 0.0, np.power(np.abs(x) + ra, y) + np.abs(mid))
+    rad = np.where(away, rad, near)
+    fine = positive | (whole & (away | (y >= 0)))
+    # x^y of a negative x is NaN for any y that is no whole number.
+    all_nan = (x < -ra) & (rb == 0) & ~whole & np.isfinite(x)
+    open_ = moved & ~fine & ~all_nan & ~(np.isnan(x) | np.isnan(y))
+    open_ = open_ | (moved & (np.isinf(x) | np.isinf(y)))
+    return np.where(moved & fine & ~np.isnan(rad), rad, 0.0), open_
+
+
+def integer_power(a: Ball, b: Ball) -> Array:
+    """Wraps. A negative exponent gives 0, except for 1 and -1."""
+    held = held_dtype(a.dtype)
+    exponent = b.mid.astype(np.int64) if b.dtype.kind == "signed" else b.mid.astype(np.uint64)
+    result = np.ones_like(a.mid)
+    square = a.mid.copy()
+    remaining = np.where(exponent < 0, 0, exponent).astype(np.uint64)
+    while remaining.any():
+        result = np.where(remaining & np.uint64(1), wrap(a.dtype, result * square), result)
+        square = wrap(a.dtype, square * square)
+        remaining = remaining >> np.uint64(1)
+    if a.dtype.kind == "signed":
+        odd = (b.mid & 1) != 0
+        inverse = np.where(a.mid == 1, 1, np.where(a.mid == -1, np.where(odd, -1, 1), 0))
+        result = np.where(b.mid < 0, inverse, result)
+    return np.asarray(wrap(a.dtype, np.asarray(result)), held)
+
