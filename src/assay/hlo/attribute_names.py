@@ -44,7 +44,7 @@ INSTRUCTION_ATTRIBUTES = frozenset(
         "is_stable", "k",
         "largest", "epsilon", "feature_index",
         # arithmetic
-        "direction", "type", "exponent_bits", "mantissa_bits",
+        "direction", "type", "order", "exponent_bits", "mantissa_bits",
         # control flow, fusion, scan
         "kind", "is_composite", "num_carries", "is_reverse", "is_associative", "scan_dimension",
         "output_to_operand_aliasing",

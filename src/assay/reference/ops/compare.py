@@ -27,17 +27,17 @@ DIRECTIONS: dict[str, Callable[[Array, Array], Array]] = {
 @operation("compare")
 def compare(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     direction = attributes.word(instr, "direction")
-    order = attributes.word(instr, "type", "")
+    total = "TOTALORDER" in (attributes.word(instr, "type", ""), attributes.word(instr, "order", "") + "ORDER")
     if direction not in DIRECTIONS:
         raise Unsupported("compare", f"direction={direction}")
     mid = DIRECTIONS[direction](a.mid, b.mid)
     und = union(a.und, b.und)
     if not inexact(a.dtype):
         return Ball(DTYPES["pred"], mid, None, und)
-    if order == "TOTALORDER":
+    if total:
         mid, unsure = total_order(direction, a, b)
         und = union(und, unsure)
-    if a.rad is not None or b.rad is not None:
+    if a is not b and (a.rad is not None or b.rad is not None):  # x != x asks for NaN alone
         und = union(und, overlapping(direction, a, b))
     return Ball(DTYPES["pred"], mid, None, und)
 
