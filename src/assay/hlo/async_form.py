@@ -1,7 +1,7 @@
 """The two forms of asynchronous instructions: `slice-start(a), slice={...}` and `async-start(a), calls=` a slice.
 
-XLA prints the short form where the computation that is called has one instruction besides its parameters. A module of ours
-always has the long form, so that nothing else needs to know the short one; the printer shortens again.
+XLA prints the short form where the computation that is called has one instruction besides its parameters. A module of
+ours always has the long form, so that nothing else needs to know the short one; the printer shortens again.
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ def literal_array(shape: ArrayShape, literal: Literal) -> Array:
     if "..." in text:
         raise HloTypeError(f"a constant of {dtype.name}{list(shape.dims)} has an elided value `{text[:40]}`")
     data = text.encode("ascii", "replace").translate(_BRACES_TO_SPACES)
+    if shape.size == 0 and not data.translate(None, b" ,\n\t"):
+        return np.zeros(shape.dims, dtype.numpy)
     if dtype.kind in ("float", "complex"):
         values = _floats(data, dtype)
     else:

@@ -21,7 +21,7 @@ from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.opcodes import ARITY
 from assay.hlo.reader import Reader
 from assay.hlo.scan import NAME, PARENS, Fault, nested, without_comments
-from assay.hlo.shape import Shape
+from assay.hlo.shape import Shape, compatible
 from assay.hlo.shape_text import shape_at
 
 # `  ROOT %name = f32[2]{0} add(%a, %b), metadata={...}`: ROOT, name, shape, opcode, operands, attributes.
@@ -121,7 +121,7 @@ def _computation(reader: Reader, offset: int) -> tuple[bool, Computation, int]:
     instructions, root, end = _body(reader, body + 1)
     attributes, end = reader.attributes(end, COMPUTATION_ATTRIBUTES)
     computation = Computation(name, instructions, root, attributes)
-    if declared is not None and not parse_exact.compatible(declared, computation.root.shape):
+    if declared is not None and not compatible(declared, computation.root.shape):
         raise Fault(head.end(), f"the result shape of computation `{name}` is not that of its root `{root}`")
     reader.add(computation, offset)
     return is_entry is not None, computation, end

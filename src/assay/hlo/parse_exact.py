@@ -18,7 +18,7 @@ from assay.hlo.module import Computation, Instruction
 from assay.hlo.opcodes import ARITY, wrapped_opcode
 from assay.hlo.reader import NAMES, Reader, referred
 from assay.hlo.scan import NAME, PARENS, Fault, items
-from assay.hlo.shape import ArrayShape, BufferShape, Shape, TupleShape
+from assay.hlo.shape import Shape, compatible
 from assay.hlo.shape_text import shape_at
 
 ELIDED = (
@@ -135,18 +135,6 @@ def operand_names(content: str, offset: int, names: Names) -> tuple[str, ...]:
                 raise Fault(at, f"operand `{name}` is said to be {before.strip()}, which is not its shape")
         found.append(operand.name)
     return tuple(found)
-
-
-def compatible(a: Shape, b: Shape) -> bool:
-    """Whether two shapes agree in all but layouts (ShapeUtil::Compatible)."""
-    if isinstance(a, ArrayShape) and isinstance(b, ArrayShape):
-        return a.dtype is b.dtype and a.dims == b.dims and (a.dynamic == b.dynamic or not (a.dynamic and b.dynamic))
-    if isinstance(a, TupleShape) and isinstance(b, TupleShape):
-        pairs = zip(a.elements, b.elements, strict=False)
-        return len(a.elements) == len(b.elements) and all(compatible(x, y) for x, y in pairs)
-    if isinstance(a, BufferShape) and isinstance(b, BufferShape):
-        return compatible(a.array, b.array)
-    return type(a) is type(b)
 
 
 def _attributes(reader: Reader, offset: int, owner: str, read_body: ReadBody) -> tuple[dict[str, str], int]:

@@ -195,3 +195,38 @@ def leaves(shape: Shape) -> Iterator[Shape]:
 def byte_size(shape: Shape) -> int:
     """Bytes of all arrays in `shape` at XLA's width, sub-byte elements packed."""
     return sum((s.size * s.dtype.bits + 7) // 8 for s in leaves(shape) if isinstance(s, ArrayShape))
+
+
+def is_tiled(shape: Shape) -> bool:
+    """Whether some array in `shape` has a tiled layout, as the TPU compiler's have."""
+    return any(isinstance(s, ArrayShape) and s.layout is not None and bool(s.layout.tiles) for s in leaves(shape))
+
+
+def padded_byte_size(shape: Shape) -> int:
+    """Bytes of all arrays with their dimensions rounded up to whole tiles; a `*` in a tile rounds nothing up."""
+    total = 0
+    for array in leaves(shape):
+        if not isinstance(array, ArrayShape):
+            continue
+        sizes = list(array.dims)
+        if array.layout is not None and array.layout.tiles:
+            tile = array.layout.tiles[0].dims
+            physical = [array.dims[d] for d in reversed(array.layout.minor_to_major)]
+            physical = [1] * (len(tile) - len(physical)) + physical
+            outer = physical[: len(physical) - len(tile)]
+            inner = physical[len(outer) :]
+            sizes = outer + [s if t is None else -(-s // t) * t for s, t in zip(inner, tile, strict=True)]
+        total += (math.prod(sizes) * array.dtype.bits + 7) // 8
+    return total
+
+
+def compatible(a: Shape, b: Shape) -> bool:
+    """Whether two shapes agree in all but layouts and in which dimensions are dynamic (ShapeUtil::Compatible)."""
+    if isinstance(a, ArrayShape) and isinstance(b, ArrayShape):
+        return a.dtype is b.dtype and a.dims == b.dims
+    if isinstance(a, TupleShape) and isinstance(b, TupleShape):
+        pairs = zip(a.elements, b.elements, strict=False)
+        return len(a.elements) == len(b.elements) and all(compatible(x, y) for x, y in pairs)
+    if isinstance(a, BufferShape) and isinstance(b, BufferShape):
+        return compatible(a.array, b.array)
+    return type(a) is type(b)

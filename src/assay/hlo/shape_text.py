@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from assay.hlo.scan import SPACE, Fault
+from assay.hlo.scan import SPACE, Fault, inside
 from assay.hlo.shape import (
     DTYPES,
     UNBOUNDED,
@@ -63,6 +63,17 @@ def shape_at(text: str, offset: int) -> tuple[Shape, int]:
     dims, dynamic = _dims(sizes, match.start(2))
     layout, end = _layout_at(text, end, len(dims))
     return ArrayShape(dtype, dims, layout, dynamic), end
+
+
+def entry_shapes(text: str) -> list[Shape]:
+    """`{(f32[2]{0}, s32[])->f32[2]{0}}` -> its shapes, the result last. Raises Fault."""
+    body = inside(text)
+    parameters, end = shape_at(body, 0)  # the parameters are spelled like a tuple
+    arrow = body.find("->", end)
+    if arrow < 0:
+        raise Fault(end, "expected `->` after the parameters")
+    result, _ = shape_at(body, arrow + 2)
+    return [*(parameters.elements if isinstance(parameters, TupleShape) else (parameters,)), result]
 
 
 def _skip(text: str, offset: int) -> int:
