@@ -1,36 +1,67 @@
-"""Reductions with a known body, over any axes of a ball: what `reduce` and `reduce-window` have in common.
+"""Reductions with a known body: what `reduce`, which takes whole axes, and `reduce-window`, which takes windows, have
+in common.
 
-Each fold takes `(context, x, init, axes)`, x of any shape, init a scalar that takes part once, and gives a ball with
-`axes` gone. Maxima and bit operations select or combine without rounding; sums go through `sums`; products are
-bounded by interval arithmetic.
+Each fold takes `(context, x, init, over)`: x of any shape, init a scalar that takes part once, and `over`, which
+applies a ufunc to the terms of every result. Maxima and bit operations select or combine without rounding; sums go
+through `sums`; products are bounded by interval arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from assay.hlo.shape import DType
 from assay.reference.context import Context, smallest_normal, unit_roundoff
 from assay.reference.sums import accumulation_type, alike, exactly, reduction_stages, summed, whole
 from assay.reference.value import Array, Ball, total, union, wrap
 
-Fold = Callable[[Context, Ball, Ball, tuple[int, ...]], Ball]
 Ufunc = Any
 
 
-def fold(ctx: Context, kind: str, x: Ball, init: Ball, axes: Sequence[int]) -> Ball:
-    """The reduction of x over `axes` by a body of this kind (`bodies.KINDS`)."""
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Which terms make up each result.
+
+    reduce: applies a ufunc to the terms of every result. terms: how many they are, at most. alike: which sums are
+    steady, from terms, sums, magnitudes and the type they are summed in. stages: how often XLA may store partial
+    results on the way.
+    """
+
+    reduce: Callable[[Ufunc, Array], Array]
+    terms: int
+    alike: Callable[[Array, Array, Array, DType], Array | bool]
+    stages: int
+
+
+Fold = Callable[[Context, Ball, Ball, Over], Ball]
+
+
+def over_axes(ctx: Context, dims: Sequence[int], axes: Sequence[int]) -> Over:
+    """Whole axes of an array of `dims`."""
     axes = tuple(axes)
-    if prod(x.mid.shape[axis] for axis in axes) == 0:
-        return broadcast_ball(init, kept_dims(x.mid.shape, axes))
-    if kind == "assign":
-        raise AssertionError("a body that returns its second argument has no order-free reduction")
+    n = prod(dims[axis] for axis in axes)
+
+    def reduce(ufunc: Ufunc, x: Array) -> Array:
+        # NumPy would sum narrow integers in a wider type.
+        same = {"dtype": x.dtype} if ufunc in (np.add, np.multiply) else {}
+        return np.asarray(ufunc.reduce(x, axis=axes, **same))
+
+    def steady(x: Array, mid: Array, magnitude: Array, dtype: DType) -> Array | bool:
+        return alike(ctx, x, axes, mid, magnitude, dtype)
+
+    return Over(reduce, n, steady, reduction_stages(n))
+
+
+def fold(ctx: Context, kind: str, x: Ball, init: Ball, over: Over) -> Ball:
+    """The reduction of x by a body of this kind (`bodies.KINDS`)."""
     if not (x.dtype.is_float or x.dtype.is_complex):
-        return _fold_integers(kind, x, init, axes)
-    return _FLOAT_FOLDS[kind](ctx, x, init, axes)
+        return _fold_integers(kind, x, init, over)
+    return _FLOAT_FOLDS[kind](ctx, x, init, over)
 
 
 def kept_dims(dims: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
@@ -44,12 +75,12 @@ def broadcast_ball(x: Ball, dims: tuple[int, ...]) -> Ball:
     return Ball(x.dtype, mid, rad, und)
 
 
-def any_undecided(x: Ball, init: Ball, axes: tuple[int, ...]) -> Array | None:
+def any_undecided(x: Ball, init: Ball, over: Over) -> Array | None:
     """An undecided term makes the result undecided."""
-    rows = None if x.und is None else np.logical_or.reduce(x.und, axis=axes)
-    if init.und is None or not init.und.any():
-        return rows
-    return np.ones(kept_dims(x.mid.shape, axes), bool)
+    found = None if x.und is None or not x.und.any() else over.reduce(np.logical_or, x.und)
+    if init.und is not None and init.und.any():
+        found = np.ones(over.reduce(np.logical_or, np.zeros(x.mid.shape, bool)).shape, bool)
+    return found
 
 
 # ---------------------------------------------------------------- integers and predicates
@@ -66,49 +97,48 @@ _INTEGER_UFUNCS: dict[str, Ufunc] = {
 _PRED_UFUNCS: dict[str, Ufunc] = {**_INTEGER_UFUNCS, "add": np.logical_or, "multiply": np.logical_and}
 
 
-def _fold_integers(kind: str, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
-    und = any_undecided(x, init, axes)
+def _fold_integers(kind: str, x: Ball, init: Ball, over: Over) -> Ball:
+    und = any_undecided(x, init, over)
     if x.dtype.kind == "pred":
         ufunc = _PRED_UFUNCS[kind]
-        mid = ufunc(ufunc.reduce(x.mid, axis=axes), init.mid)
+        mid = ufunc(over.reduce(ufunc, x.mid), init.mid)
         if und is not None and kind in ("or", "add", "maximum", "and", "multiply", "minimum"):
             # One decided true settles an or, one decided false an and.
             decides = x.mid if kind in ("or", "add", "maximum") else ~x.mid
             decided = decides if x.und is None else decides & ~x.und
-            und = und & ~np.logical_or.reduce(decided, axis=axes)
+            und = und & ~over.reduce(np.logical_or, decided)
         return Ball(x.dtype, mid, None, und)
     ufunc = _INTEGER_UFUNCS[kind]
     # NumPy would sum narrow integers in a wider type.
-    same = {"dtype": x.mid.dtype} if kind in ("add", "multiply") else {}
-    found = ufunc.reduce(x.mid, axis=axes, **same)
+    found = over.reduce(ufunc, x.mid)
     return Ball(x.dtype, wrap(x.dtype, np.asarray(ufunc(found, init.mid))), None, und)
 
 
 # ---------------------------------------------------------------- sums
 
 
-def _sum(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     within = accumulation_type(ctx, x.dtype)
     inner = within or x.dtype
     plain = init.exact and not init.mid.any()  # adding zero changes nothing
-    mid = np.asarray(np.add.reduce(x.mid, axis=axes))
-    magnitude = np.add.reduce(np.abs(x.mid), axis=axes)
-    rad = None if x.rad is None else np.add.reduce(x.rad, axis=axes)
-    n = prod(x.mid.shape[axis] for axis in axes)
+    mid = over.reduce(np.add, x.mid)
+    magnitude = over.reduce(np.add, np.abs(x.mid))
+    rad = None if x.rad is None else over.reduce(np.add, x.rad)
+    n = over.terms
     exact = n == 1 and inner.part.name != "f64"
     if not exact and rad is None and exactly(x.dtype, within, magnitude):
         exact = whole(x.mid)
     steady: Array | bool = False
     if not exact:
-        steady = alike(ctx, x.mid, axes, mid, magnitude, inner.part if not inner.is_complex else inner)
+        steady = over.alike(x.mid, mid, magnitude, inner)
     if not plain:
         mid, magnitude, rad = mid + init.mid, magnitude + np.abs(init.mid), total(rad, init.rad)
         exact = exact and (n == 1 or whole(init.mid)) and exactly(x.dtype, within, magnitude)
         rad = None if rad is None else np.broadcast_to(rad, mid.shape)
-    und = any_undecided(x, init, axes)
+    und = any_undecided(x, init, over)
     if plain and n == 1:
         return Ball(x.dtype, mid, rad, und)
-    stages = 0 if within is None or exact else reduction_stages(n)
+    stages = 0 if within is None or exact else over.stages
     return summed(
         ctx,
         x.dtype,
@@ -127,34 +157,34 @@ def _sum(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
 # ---------------------------------------------------------------- products
 
 
-def _product(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
+def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     """|prod(x + d) - prod x| <= prod(|x| + r) - prod|x|, and n multiplications are off by (1 + u)^n - 1 <= 2 n u
     relatively.
     """
     within = accumulation_type(ctx, x.dtype)
     inner = (within or x.dtype).part
-    n = prod(x.mid.shape[axis] for axis in axes)
-    mid = np.multiply.reduce(x.mid, axis=axes) * init.mid
+    n = over.terms
+    mid = over.reduce(np.multiply, x.mid) * init.mid
     size = np.abs(x.mid)
     reach = size if x.rad is None else size + x.rad
     start = np.abs(init.mid) if init.rad is None else np.abs(init.mid) + init.rad
-    bound = np.multiply.reduce(reach, axis=axes) * start
+    bound = over.reduce(np.multiply, reach) * start
     rad = None
     if x.rad is not None or init.rad is not None:
         rad = np.maximum(bound - np.abs(mid), 0.0) + bound * (4 * n * 2.0**-53)
     # Partial products in some order may overflow or vanish on the way to a result that does neither.
-    largest = np.multiply.reduce(np.maximum(reach, 1.0), axis=axes) * np.maximum(start, 1.0)
+    largest = over.reduce(np.multiply, np.maximum(reach, 1.0)) * np.maximum(start, 1.0)
     low = size if x.rad is None else np.maximum(size - x.rad, 0.0)
-    smallest = np.multiply.reduce(np.minimum(low, 1.0), axis=axes) * np.minimum(start, 1.0)
+    smallest = over.reduce(np.multiply, np.minimum(low, 1.0)) * np.minimum(start, 1.0)
     wild = ~(largest < inner.max) & (smallest < 1.0)
     wild |= (smallest < smallest_normal(inner)) & (largest > 1.0) & (mid != 0)
-    und = union(any_undecided(x, init, axes), wild & ~np.isnan(mid))
+    und = union(any_undecided(x, init, over), wild & ~np.isnan(mid))
     if n == 1 and init.exact and (init.mid == 1).all():
         return Ball(x.dtype, mid, x.rad if rad is None else rad, und)
     each = 3.0 if x.dtype.is_complex else 1.0  # a complex product is off by sqrt(8) u (Higham, Lemma 3.5)
     error = 2 * each * n * unit_roundoff(inner) * bound
     if within is not None:
-        stages = reduction_stages(n) * unit_roundoff(x.dtype)
+        stages = over.stages * unit_roundoff(x.dtype)
         return ctx.rounded(x.dtype, mid, total(rad, error + 2 * stages * bound), und)
     return ctx.rounded(x.dtype, mid, rad, und, error=error)
 
@@ -162,37 +192,37 @@ def _product(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
 # ---------------------------------------------------------------- maxima
 
 
-def _largest(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
-    return _extreme(ctx, np.maximum, x, init, axes)
+def _largest(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
+    return _extreme(ctx, np.maximum, x, init, over)
 
 
-def _smallest(ctx: Context, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
-    return _extreme(ctx, np.minimum, x, init, axes)
+def _smallest(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
+    return _extreme(ctx, np.minimum, x, init, over)
 
 
-def _extreme(ctx: Context, ufunc: Ufunc, x: Ball, init: Ball, axes: tuple[int, ...]) -> Ball:
-    und = any_undecided(x, init, axes)
+def _extreme(ctx: Context, ufunc: Ufunc, x: Ball, init: Ball, over: Over) -> Ball:
+    und = any_undecided(x, init, over)
     if ctx.policy.nan_minmax != "propagate":
         nan = np.isnan(x.mid)
         if nan.any() or np.isnan(init.mid).any():
-            some = np.logical_or.reduce(nan, axis=axes) | np.isnan(init.mid)
-            every = np.logical_and.reduce(nan, axis=axes) & np.isnan(init.mid)
+            some = over.reduce(np.logical_or, nan) | np.isnan(init.mid)
+            every = over.reduce(np.logical_and, nan) & np.isnan(init.mid)
             und = union(und, some & ~every)
     if x.rad is None and init.rad is None:
-        mid = np.asarray(ufunc(ufunc.reduce(x.mid, axis=axes), init.mid))
-        return Ball(x.dtype, _signed_zero(mid, x, init, axes), None, und)
+        mid = np.asarray(ufunc(over.reduce(ufunc, x.mid), init.mid))
+        return Ball(x.dtype, _signed_zero(mid, x, init, over), None, und)
     low, high = (
-        ufunc(ufunc.reduce(x.mid if x.rad is None else x.mid + s * x.rad, axis=axes), _end(init, s)) for s in (-1, 1)
+        ufunc(over.reduce(ufunc, x.mid if x.rad is None else x.mid + s * x.rad), _end(init, s)) for s in (-1, 1)
     )
     return from_ends(x, low, high, und)
 
 
-def _signed_zero(mid: Array, x: Ball, init: Ball, axes: tuple[int, ...]) -> Array:
+def _signed_zero(mid: Array, x: Ball, init: Ball, over: Over) -> Array:
     """Between 0 and -0 either may be chosen: a zero is of unknown sign (see `elementwise`) where a term is -0."""
     zero = mid == 0
     if not zero.any():
         return mid
-    negative = np.logical_or.reduce((x.mid == 0) & np.signbit(x.mid), axis=axes)
+    negative = over.reduce(np.logical_or, (x.mid == 0) & np.signbit(x.mid))
     negative = negative | ((init.mid == 0) & np.signbit(init.mid))
     return np.where(zero & negative, -0.0, mid)
 

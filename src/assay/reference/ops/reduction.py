@@ -19,7 +19,7 @@ from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import TupleShape
 from assay.reference.bodies import body_kind, call_batched, component_kinds
 from assay.reference.context import Context
-from assay.reference.folds import broadcast_ball, fold, kept_dims
+from assay.reference.folds import broadcast_ball, fold, kept_dims, over_axes
 from assay.reference.ops.movement import joined, moved
 from assay.reference.registry import operation
 from assay.reference.value import Ball, Value, flatten, union
@@ -40,21 +40,31 @@ def reduced(
     ctx: Context, body: str, inputs: Sequence[Ball], inits: Sequence[Ball], axes: Sequence[int]
 ) -> tuple[Ball, ...]:
     """The reduction of `inputs`, all of one shape, over `axes` by the computation `body`, from the scalars `inits`."""
-    kinds = component_kinds(ctx.module, body, len(inputs))
-    known = [kind for kind in kinds if kind is not None and kind != "assign"]
-    if len(known) == len(inputs):
-        return tuple(fold(ctx, kind, x, init, axes) for kind, x, init in zip(known, inputs, inits, strict=True))
-    dims = kept_dims(inputs[0].mid.shape, axes)
-    if prod(inputs[0].mid.shape[axis] for axis in axes) == 0:
+    shape = inputs[0].mid.shape
+    dims = kept_dims(shape, axes)
+    if prod(shape[axis] for axis in axes) == 0:
         return tuple(broadcast_ball(init, dims) for init in inits)
-    lines = [_in_line(x, axes) for x in inputs]  # (n, results)
-    found: tuple[Ball, ...]
-    direction = extremum_kind(ctx.module, body) if len(inputs) == 2 else None
-    if direction is not None:
-        found = _extremum(ctx, direction, lines[0], lines[1], inits[0], inits[1])
-    else:
-        found = _any_body(ctx, body, lines, inits)
+    kinds = known_kinds(ctx, body, len(inputs))
+    if kinds is not None:
+        over = over_axes(ctx, shape, axes)
+        return tuple(fold(ctx, kind, x, init, over) for kind, x, init in zip(kinds, inputs, inits, strict=True))
+    found = reduced_lines(ctx, body, [_in_line(x, axes) for x in inputs], inits)
     return tuple(moved(x, lambda part: part.reshape(dims)) for x in found)
+
+
+def known_kinds(ctx: Context, body: str, count: int) -> tuple[str, ...] | None:
+    """The kind of each component of a body, None unless all are known and free of order."""
+    kinds = component_kinds(ctx.module, body, count)
+    known = tuple(kind for kind in kinds if kind is not None and kind != "assign")
+    return known if len(known) == count else None
+
+
+def reduced_lines(ctx: Context, body: str, lines: Sequence[Ball], inits: Sequence[Ball]) -> tuple[Ball, ...]:
+    """The reduction of arrays (n, results) over n, for a body that is no fold."""
+    direction = extremum_kind(ctx.module, body) if len(lines) == 2 else None
+    if direction is not None:
+        return _extremum(ctx, direction, lines[0], lines[1], inits[0], inits[1])
+    return _any_body(ctx, body, lines, inits)
 
 
 def _in_line(x: Ball, axes: Sequence[int]) -> Ball:
@@ -186,7 +196,7 @@ def _expression(body: Computation, name: str) -> _Expression:
 
 def _extremum(ctx: Context, kind: str, x: Ball, index: Ball, init: Ball, init_index: Ball) -> tuple[Ball, Ball]:
     """x, index: (n, results). The index is undecided where the winner's ball meets another candidate's."""
-    best = fold(ctx, kind, x, init, (0,))
+    best = fold(ctx, kind, x, init, over_axes(ctx, x.mid.shape, (0,)))
     sign = 1 if kind == "maximum" else -1
     nan = np.isnan(best.mid)
     if x.rad is None and init.rad is None:
