@@ -2,7 +2,7 @@
 
 The idea: the compiler under test lives in another process, in another Python if need be. `Toolchain` names an installed
 set of versions; `Worker` holds a process of it and answers typed requests (load, to_hlo, compile, run); the process may
-abort, hang or eat the memory, and that is a fact about the program that it was given, `WorkerDied`, never an error of ours.
+abort, hang or eat the memory, and that is a fact about the program it was given, `WorkerDied`, not an error of ours.
 
 The invariant: no module of this package imports jax, and after any request, however it ended, the same Worker takes
 the next one.
@@ -13,7 +13,7 @@ the next one.
     process        the process behind it: frames, deadlines, memory, deaths
     pool           many programs over several workers
     outcomes       what comes back: programs, values, failures
-    worker         what runs on the other side; the only file that knows jax
+    worker         what runs on the other side; the only place that knows jax
 """
 
 from assay.toolchain.environments import Toolchain, host, resolve

@@ -2,7 +2,7 @@
 
 Three ways, kept apart because they mean different things:
 - `WorkerDied`: the process crashed, hung or outgrew its memory. A fact about the program; not an AssayError.
-- `RequestRefused`: the compiler or jax raised: the program does not parse, an option is unknown, a type is not supported.
+- `RequestRefused`: the compiler or jax raised: the program does not parse, an option is unknown, a type is unsupported.
 - `UserFileError`: the user's own Python file raised, or lacks the function that was named.
 """
 
@@ -133,7 +133,7 @@ class WorkerDied(Exception):
 class RequestRefused(WorkerError):
     """jax or XLA raised: `type` is the exception's name, `message` its whole text.
 
-    `status` is XLA's status code where the message opens with one (`INVALID_ARGUMENT`, `UNIMPLEMENTED`, `INTERNAL`, ...).
+    `status` is XLA's code where the message opens with one (`INVALID_ARGUMENT`, `UNIMPLEMENTED`, `INTERNAL`, ...).
     """
 
     def __init__(self, request: str, type: str, message: str) -> None:

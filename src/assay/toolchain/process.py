@@ -29,9 +29,9 @@ import psutil
 
 from assay.errors import ToolchainError
 from assay.toolchain.outcomes import WorkerDied, one_line
-from assay.toolchain.worker import frame
+from assay.toolchain.worker.wire import frame
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).with_name("worker")
 START_TIMEOUT_S = 180.0  # importing jax from a cold disk
 POLL_S = 0.2  # how often resident memory is looked at
 TAIL_BYTES = 64 << 10
@@ -50,7 +50,7 @@ class Limits:
 
 @dataclass
 class Log:
-    """The last lines of a child's stdout and stderr. Reading never stops, keeping does: a flood is drained, not stored."""
+    """The last lines of a child's stdout and stderr. Reading never stops, keeping does: a flood is drained."""
 
     fd: int
     tail: bytearray = field(default_factory=bytearray)
@@ -270,7 +270,7 @@ class Process:
                     if used > self.limits.rss_bytes:
                         raise self._too_big(child, request, used)
                 for key, mask in selector.select(max(0.0, min(deadline, next_poll) - now)):
-                    if key.fileobj is child.log or key.fileobj == child.log.fd:
+                    if key.fd == child.log.fd:
                         child.log.drain()
                     elif key.fileobj is self._control:
                         self._read_control(child, request)
@@ -308,7 +308,7 @@ class Process:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         name = signal.Signals(number).name if number is not None else None
         if number == signal.SIGKILL:  # not by us: that is how the kernel's out-of-memory killer ends it
-            return WorkerDied("resource", request, number, name, lines, "killed by the system, most likely out of memory")
+            return WorkerDied("resource", request, number, name, lines, "killed by the system, probably out of memory")
         if any(word in line for line in lines for word in EXHAUSTED):
             return WorkerDied("resource", request, number, name, lines, f"out of memory, then {name or 'exit'}")
         unknown = [line for line in lines if "Unknown flag" in line]

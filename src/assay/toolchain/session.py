@@ -37,7 +37,7 @@ from assay.toolchain.outcomes import (
     WorkerDied,
 )
 from assay.toolchain.process import Limits, Process, worker_environment
-from assay.toolchain.worker import get_array, put_array, xla_dtype
+from assay.toolchain.worker.wire import get_array, put_array, xla_dtype
 
 Kind = Literal["hlo-text", "hlo-proto", "stablehlo", "export"]
 
@@ -139,7 +139,7 @@ class Worker:
 
         function: one function of it (`name` or `Class.name`), with the arguments of the file's example_args(), or with
         `arrays` in place of their leaves. Otherwise the cases that its cases() yields, or those whose names match one
-        of the patterns in `cases`. A case that fails has its `error` set; raises UserFileError where the file itself does.
+        of the patterns in `cases`. A case that fails has its `error` set; UserFileError where the file itself raises.
         """
         blobs: list[Any] = []
         specs = None if arrays is None else [put_array(_checked(a, i), blobs) for i, a in enumerate(arrays)]
