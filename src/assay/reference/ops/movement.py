@@ -15,7 +15,7 @@ from assay.errors import Unsupported
 from assay.hlo.attributes import int_list, integer, padding
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DTYPES, ArrayShape, Layout, TupleShape
-from assay.reference.context import Context
+from assay.reference.context import Context, mark
 from assay.reference.registry import custom_call, find, operation
 from assay.reference.value import Array, Ball, Token, Value, as_ball, held_dtype, wrap
 
@@ -95,13 +95,17 @@ def bitcast(ctx: Context, instr: Instruction, a: Ball) -> Value:
     shapes, target = ctx.operand_shapes(instr), instr.array
     source = shapes[0] if shapes is not None else ArrayShape(a.dtype, a.dims)
     assert isinstance(source, ArrayShape)
-    if source.size != target.size:
-        raise Unsupported("bitcast", f"from {source} to {target}")
     if source.dtype.name != target.dtype.name:
         if source.dtype.bits != target.dtype.bits:
             raise Unsupported("bitcast", f"from {source.dtype} to {target.dtype}")
-        converted = replace(instr, opcode="bitcast-convert", shape=replace(target, dims=a.dims, layout=None, dynamic=()))
-        a = as_ball(find("bitcast-convert")(ctx, converted, a))
+        shape = ArrayShape(target.dtype, a.dims)
+        a = as_ball(find("bitcast-convert")(ctx, replace(instr, opcode="bitcast-convert", shape=shape), a))
+    if source.rank == 0 and target.rank == 0:
+        return a  # in a body applied to elements, `a` is an array of scalars
+    if any(shape.layout is not None and shape.layout.tiles for shape in (source, target)):
+        return _tiled_bitcast(a, source, target)
+    if source.size != target.size:
+        raise Unsupported("bitcast", f"of {source.size} elements to {target.size}")
     into, out = _to_memory(source), _to_memory(target)
     in_memory = tuple(target.dims[d] for d in out)
     back = np.argsort(out)
@@ -111,9 +115,48 @@ def bitcast(ctx: Context, instr: Instruction, a: Ball) -> Value:
 def _to_memory(shape: ArrayShape) -> tuple[int, ...]:
     """The dimensions from the slowest to the fastest in memory."""
     layout = shape.layout or Layout(tuple(reversed(range(shape.rank))))
-    if layout.tiles:
-        raise Unsupported("bitcast", "tiled layouts")
     return tuple(reversed(layout.minor_to_major))
+
+
+def _tiled_bitcast(a: Ball, source: ArrayShape, target: ArrayShape) -> Ball:
+    """What the result reads from the operand's padding is undecided."""
+    wanted, held = memory_places(target).ravel(), memory_places(source).ravel()
+    if not wanted.size:
+        return moved(a, lambda x: x.reshape(target.dims))
+    element_at = np.full(max(int(held.max(initial=0)), int(wanted.max())) + 1, -1)
+    element_at[held] = np.arange(held.size)
+    take = element_at[wanted]
+    result = moved(a, lambda x: x.ravel()[take].reshape(target.dims))
+    padding_read = (take < 0).reshape(target.dims)
+    return mark(result, padding_read)
+
+
+def memory_places(shape: ArrayShape) -> Array:
+    """For each element the place in memory that layout and tiles give it, in elements. (dims)
+
+    A tile splits the dimensions it covers, the fastest ones, into (tiles, within the tile); a further tile splits what is within
+    (XLA, "Tiled layout"). So each physical dimension is `index // divisor % extent` of one logical dimension.
+    """
+    order = _to_memory(shape)
+    parts = [(d, 1, shape.dims[d]) for d in order]  # (dimension, divisor, extent), slowest first
+    for tile in shape.layout.tiles if shape.layout is not None else ():
+        if None in tile.dims:
+            raise Unsupported("bitcast", "a tile that joins dimensions")
+        sizes = [int(t or 1) for t in tile.dims]
+        if len(sizes) > len(parts):
+            raise Unsupported("bitcast", "a tile of more dimensions than its array has")
+        kept, covered = parts[: len(parts) - len(sizes)], parts[len(parts) - len(sizes) :]
+        outer = [(d, by * t, -(-extent // t)) for (d, by, extent), t in zip(covered, sizes, strict=True)]
+        inner = [(d, by, t) for (d, by, _), t in zip(covered, sizes, strict=True)]
+        parts = [*kept, *outer, *inner]
+    places = np.zeros(shape.dims, np.int64)
+    stride = 1
+    for d, by, extent in reversed(parts):
+        view = [1] * shape.rank
+        view[d] = shape.dims[d]
+        places += (np.arange(shape.dims[d]) // by % extent * stride).reshape(view)
+        stride *= extent
+    return places
 
 
 # ---------------------------------------------------------------- pad
