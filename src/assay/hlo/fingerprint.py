@@ -25,6 +25,19 @@ from assay.hlo.shape_text import entry_shapes
 
 _IGNORED = frozenset(("metadata", "origin", "statistics"))
 
+# What hlo_parser.cc takes where the attribute is not written, so that one who writes it says the same.
+_DEFAULTS = {
+    ("topk", "is_stable"): "true",
+    ("topk", "largest"): "true",
+    ("sort", "is_stable"): "false",
+    ("gather", "indices_are_sorted"): "false",
+    ("scatter", "indices_are_sorted"): "false",
+    ("scatter", "unique_indices"): "false",
+    ("convolution", "feature_group_count"): "1",
+    ("convolution", "batch_group_count"): "1",
+    ("custom-call", "custom_call_has_side_effect"): "false",
+}
+
 
 def fingerprint(module: Module) -> str:
     """32 hexadecimal digits for the module: its configuration and all that its entry computation does."""
@@ -82,7 +95,7 @@ def _instruction(instruction: Instruction, number: dict[str, int], callees: dict
         elif key in REFERENCES:
             called = referred(replace(instruction, attributes={key: value}))
             parts.append(f"{key}={','.join(callees[name] for name in called)}")
-        elif key not in _IGNORED:
+        elif key not in _IGNORED and _DEFAULTS.get((instruction.opcode, key)) != value:
             parts.append(f"{key}={_spaced_alike(value)}")
     return "\0".join(parts)
 

@@ -30,8 +30,10 @@ class Literal:
 
 
 def literal_array(shape: ArrayShape, literal: Literal) -> Array:
-    """The literal's elements, in `shape.dims` and `shape.dtype.numpy`, bit for bit as XLA reads them.
+    """The literal's elements, in `shape.dims` and `shape.dtype.numpy`, bit for bit as XLA printed them.
 
+    XLA's own parser takes the `-0` that its printer writes for the integer 0 and loses the sign; here it is -0.0. See
+    `assay.hlo.printer.print_for_compiler`.
     A float's text is read as float64 and rounded to the element type, as hlo_parser.cc does. Raises Unsupported where
     NumPy has no such element type, HloTypeError where the text is no literal of that shape or a value is out of
     range.
@@ -54,6 +56,14 @@ def literal_array(shape: ArrayShape, literal: Literal) -> Array:
     if values.size != shape.size:
         raise HloTypeError(f"a literal of {dtype.name}{list(shape.dims)} has {values.size} elements, not {shape.size}")
     return values.reshape(shape.dims)
+
+
+_NEGATIVE_ZERO = re.compile(r"(?<![\deE])-0(?![\d.eExX])")
+
+
+def with_negative_zeros(literal: Literal) -> Literal:
+    """The literal with `-0.0` for `-0`, which keeps its sign through XLA's parser. For floats and complex numbers."""
+    return Literal(_NEGATIVE_ZERO.sub("-0.0", literal.text)) if "-0" in literal.text else literal
 
 
 def tuple_literals(shape: TupleShape, literal: Literal) -> tuple[Literal, ...]:

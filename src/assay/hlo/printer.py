@@ -7,10 +7,12 @@ tables are the text that was parsed, in its order, since XLA's parser takes attr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from assay.hlo import async_form
 from assay.hlo.attribute_names import REFERENCES
+from assay.hlo.literal import with_negative_zeros
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.reader import NAMES
 from assay.hlo.shape import (
@@ -22,12 +24,32 @@ from assay.hlo.shape import (
     Shape,
     TokenShape,
     TupleShape,
+    leaves,
 )
 
 
 def print_module(module: Module) -> str:
     """The text of a whole module, which XLA parses to the same module."""
     return "".join(_pieces(module))
+
+
+def print_for_compiler(module: Module) -> str:
+    """The text to give to a compiler: as `print_module`, with `-0.0` where XLA wrote `-0` and would read 0 back."""
+    computations = tuple(
+        replace(c, instructions=tuple(_with_negative_zeros(i) for i in c.instructions)) for c in module.computations
+    )
+    return print_module(replace(module, computations=computations))
+
+
+def _with_negative_zeros(instruction: Instruction) -> Instruction:
+    literal = instruction.literal
+    if literal is None or "-0" not in literal.text:
+        return instruction
+    if any(
+        isinstance(s, ArrayShape) and not (s.dtype.is_float or s.dtype.is_complex) for s in leaves(instruction.shape)
+    ):
+        return instruction
+    return replace(instruction, literal=with_negative_zeros(literal))
 
 
 def _pieces(module: Module) -> Iterator[str]:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assay.hlo.attribute_names import COMPUTATION, INSTRUCTION_ATTRIBUTES, REFERENCES
+from assay.hlo.attribute_names import INSTRUCTION_ATTRIBUTES, REFERENCES
 from assay.hlo.module import Computation, Instruction
 from assay.hlo.scan import NAME, SPACE, VALUE, Fault, without_comments
 from assay.hlo.shape import Shape
-from assay.hlo.shape_text import shape_at
+from assay.hlo.shape_text import shape_or_none
 
 _PAIR = re.compile(rf", ([a-z][\w-]*+)=({VALUE})")
 _KEY = re.compile(r",\s*+([A-Za-z][\w.-]*+)\s*+=")
@@ -34,11 +34,7 @@ class Reader:
 
     def shape(self, text: str) -> Shape | None:
         """The shape that `text` spells, None where it is not understood."""
-        try:
-            shape, end = shape_at(text, 0)
-        except Fault:
-            end, shape = -1, None
-        self.shapes[text] = found = shape if end == len(text) else None
+        self.shapes[text] = found = shape_or_none(text)
         return found
 
     def attribute_list(self, text: str) -> Mapping[str, str] | None:
@@ -106,9 +102,12 @@ def reference_names(value: str) -> str:
 
 def referred(instruction: Instruction) -> tuple[str, ...]:
     """The names of the computations that an instruction calls, in the order of its attributes."""
-    return tuple(
-        name
-        for key, value in instruction.attributes.items()
-        if key in REFERENCES and key != "control-predecessors"
-        for name in ([value] if key in COMPUTATION and not value.startswith("{") else NAMES.findall(value))
-    )
+    found: list[str] = []
+    for key, value in instruction.attributes.items():
+        if key not in REFERENCES or key == "control-predecessors":
+            continue
+        if value.startswith("{"):
+            found += NAMES.findall(value)
+        else:
+            found.append(value)
+    return tuple(found)

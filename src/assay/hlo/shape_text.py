@@ -29,7 +29,15 @@ _GROUP = re.compile(r"\(([^()]*+)\)")
 _SIZE = re.compile(r"\s*+(<=)?+\s*+(\d++|\?)\s*+\Z")
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=16384)
+def shape_or_none(text: str) -> Shape | None:
+    """The shape that the whole of `text` spells, None where it is not understood."""
+    try:
+        return parse_shape(text)
+    except Fault:
+        return None
+
+
 def parse_shape(text: str) -> Shape:
     """The shape that the whole of `text` spells. Raises Fault at the offset that is not understood."""
     shape, end = shape_at(text, 0)
@@ -101,6 +109,11 @@ def _tuple_at(text: str, offset: int) -> tuple[Shape, int]:
 def _dims(text: str, offset: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     if not text or text.isspace():
         return (), ()
+    if "<" not in text and "?" not in text:
+        try:
+            return tuple(map(int, text.split(","))), ()
+        except ValueError:
+            pass  # reported below, with its place
     dims: list[int] = []
     dynamic: list[bool] = []
     for part in text.split(","):
@@ -120,10 +133,20 @@ def _layout_at(text: str, offset: int, rank: int) -> tuple[Layout | None, int]:
     match = _LAYOUT.match(text, offset)
     if match is None:
         raise Fault(offset, "expected a layout, such as {1,0:T(8,128)}")
+    try:
+        return _layout(match.group(), rank), match.end()
+    except Fault as fault:
+        raise Fault(offset + fault.offset, fault.message) from None
+
+
+@lru_cache(maxsize=4096)
+def _layout(text: str, rank: int) -> Layout:
+    match = _LAYOUT.match(text)
+    assert match is not None
     order, properties = match.groups()
     minor_to_major = tuple(int(d) for d in order.split(",")) if order.strip() else ()
     if sorted(minor_to_major) != list(range(rank)):
-        raise Fault(offset, f"the layout's dimensions {{{order}}} are not those of a rank {rank} array")
+        raise Fault(0, f"the layout's dimensions {{{order}}} are not those of a rank {rank} array")
     tiles: tuple[Tile, ...] = ()
     space = 0
     extra: list[str] = []
@@ -142,7 +165,7 @@ def _layout_at(text: str, offset: int, rank: int) -> tuple[Layout | None, int]:
         else:
             raise Fault(at, f"unknown layout property `{key}`")
         at = found.end()
-    return Layout(minor_to_major, tiles, space, tuple(extra)), match.end()
+    return Layout(minor_to_major, tiles, space, tuple(extra))
 
 
 # D: kind of each dimension; L: tail padding; # and *: types of index and pointer; E: bits of an element; SC: split
