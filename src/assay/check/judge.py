@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
+from assay.errors import ReferenceLimit, Unsupported, WorkerError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
 from assay.oracle.compare import VAGUE, OutputComparison, compare_output
@@ -25,7 +25,7 @@ from assay.reference.sampled import sampled_bounds
 from assay.reference.value import Ball, Token, flatten, union
 from assay.report.result import CaseResult, OutputResult
 from assay.targets import cpu
-from assay.toolchain import Compiled, RequestRefused, Worker, WorkerDied
+from assay.toolchain import RequestRefused, Worker, WorkerDied
 
 Step = Callable[[str], None]
 
@@ -43,8 +43,8 @@ class Settings:
     seed: int = 0
     memory_limit: int = 8 << 30
     reference_timeout_s: float = 600.0
-    samples: int = 8
-    confirm: int = 24
+    samples: int = 12
+    confirm: int = 48
 
 
 def judge(
@@ -122,30 +122,17 @@ class _Case:
             raise AssertionError("unreachable") from death
 
     def run_once(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
-        self.step("compiling")
-        start = time.monotonic()
+        self.step("compiling and running")
         try:
-            compiled = cpu.compile(self.worker, self.program.payload, self.program.kind, options)
+            first = cpu.execute(self.worker, self.program.payload, self.program.kind, self.arguments, options)
+            second = cpu.run(self.worker, first.compiled, self.arguments) if twice else first
+            self.worker.release(first.compiled)
         except RequestRefused as refused:
-            self.decide(Verdict.INVALID, f"the compiler refuses the program: {refused}")
-        self.clock("compile", start)
-        self.step("running")
-        start = time.monotonic()
-        try:
-            self.fits(compiled)
-            first = cpu.run(self.worker, compiled, self.arguments)
-            second = cpu.run(self.worker, compiled, self.arguments) if twice else first
-        except RequestRefused as refused:
-            self.decide(Verdict.INVALID, f"the target refuses to run the program: {refused}")
-        self.clock("run", start)
-        return first, second
-
-    def fits(self, compiled: Compiled) -> None:
-        wanted = [p for p in compiled.parameters if p.dtype != "token"]
-        if len(wanted) != len(self.arguments):
-            raise InputError(
-                f"{self.program.name}: the executable takes {len(wanted)} arrays, {len(self.arguments)} were given"
-            )
+            verb = "compile" if refused.request == "compile" else "run"
+            self.decide(Verdict.INVALID, f"{self.settings.policy.name} refuses to {verb} it: {refused.message}")
+        self.spent("compile", first.compile_s)
+        self.spent("run", first.run_s + second.run_s)
+        return _arrays(first), _arrays(second)
 
     def confirm_death(self, options: Mapping[str, str], twice: bool, death: WorkerDied) -> None:
         """Decides on a crash or a hang: seen again in a fresh process it is the program's, else it is noted as such."""
@@ -163,13 +150,13 @@ class _Case:
         self.step("evaluating the reference")
         start = time.monotonic()
         leaves_ = self.evaluated(module, self.settings.policy)
-        self.clock("reference", start)
+        self.spent("reference", time.monotonic() - start)
         needed = [isinstance(b, Ball) and _unclear(b) is not None for b in leaves_]
         if not any(needed):
             return leaves_, needed
         start = time.monotonic()
-        sampled = self.sample(module, leaves_, self.settings.samples)
-        self.clock("sampling", start)
+        sampled = self.sample(module, self.settings.samples)
+        self.spent("sampling", time.monotonic() - start)
         return [_join(ball, other) for ball, other in zip(leaves_, sampled, strict=True)], needed
 
     def evaluated(self, module: Module, policy: Policy) -> list[Ball | Token]:
@@ -184,12 +171,11 @@ class _Case:
         self.notes.extend(note for note in sorted(result.notes) if note not in self.notes)
         return flatten(result.value)
 
-    def sample(self, module: Module, centre: list[Ball | Token], runs: int, seed: int = 0) -> list[Ball | Token]:
+    def sample(self, module: Module, runs: int, seed: int = 0) -> list[Ball | Token]:
         try:
             return sampled_bounds(
                 module,
                 self.arguments,
-                centre,
                 self.settings.policy,
                 runs=runs,
                 seed=seed,
@@ -260,7 +246,7 @@ class _Case:
         worst_case = dataclasses.replace(self.settings.policy, confidence=math.inf)
         wide = self.evaluated(module, worst_case)
         if any(sampled):
-            more = self.sample(module, wide, self.settings.confirm, seed=1)
+            more = self.sample(module, self.settings.confirm, seed=1)
             wide = [_join(ball, other) for ball, other in zip(wide, more, strict=True)]
         sure = self.compare(wide, target)
         if not _outside(sure):
@@ -337,8 +323,14 @@ class _Case:
             CaseResult(self.program.name, self.inputs, verdict, why, stderr_tail=tail, arguments=self.arguments)
         )
 
-    def clock(self, name: str, start: float) -> None:
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+    def spent(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+
+def _arrays(execution: cpu.Execution) -> list[Array]:
+    """The outputs that hold data."""
+    types = execution.compiled.results
+    return [array for array, kind in zip(execution.outputs, types, strict=True) if kind.dtype != "token"]
 
 
 def _outside(comparisons: Sequence[OutputComparison]) -> int:
@@ -382,13 +374,14 @@ def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
     unclear = _unclear(ball)
     if unclear is None:
         return ball
-    rad = None
-    if ball.rad is not None or sampled.rad is not None:
-        own = np.zeros(ball.mid.shape) if ball.rad is None else ball.rad
-        drawn = np.zeros(ball.mid.shape) if sampled.rad is None else sampled.rad
-        lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
-        rad = np.where(unclear, np.where(lost, drawn, np.minimum(own, drawn)), own)
-    joined = Ball(ball.dtype, ball.mid, rad, None if sampled.und is None else unclear & sampled.und)
+    lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
+    own = np.zeros(ball.mid.shape) if ball.rad is None else ball.rad
+    drawn = np.zeros(ball.mid.shape) if sampled.rad is None else sampled.rad
+    take = unclear & (lost | (drawn < own))
+    mid = np.where(take, sampled.mid, ball.mid)
+    rad = np.where(take, drawn, own)
+    still = None if sampled.und is None else unclear & sampled.und
+    joined = Ball(ball.dtype, mid, rad if rad.any() else None, union(still, lost & ~take))
     return mark(joined, _says_nothing(joined))
 
 

@@ -44,6 +44,7 @@ class Context:
     policy: Policy
     call: Call
     rng: np.random.Generator | None = None
+    amplitude: float = 1.0
     notes: set[str] = field(default_factory=set)
     _owners: dict[int, Computation] = field(default_factory=dict)
 
@@ -80,7 +81,7 @@ class Context:
             if error is not None:
                 local = local + error
             if self.rng is not None:
-                return self._sampled(dtype, mid, local, und)
+                return self._sampled(dtype, mid, local if rad is None else local + rad, und)
             return settled(dtype, mid, total(rad, local), und, self.policy)
 
     def _rounding(self, dtype: DType, mid: Array, rad: Array | None, ulps: float | None) -> Array:
@@ -119,13 +120,17 @@ class Context:
     def _sampled(self, dtype: DType, mid: Array, local: Array, und: Array | None) -> Ball:
         assert self.rng is not None
         local = np.where(np.isfinite(local), local, 0.0)
-        # Errors of one routine are partly alike (a polynomial that is always a little low), so half of the draw is
-        # shared.
-        noise: Array | complex = self.rng.uniform(-1, 1, mid.shape) + self.rng.uniform(-1, 1)
+        # Errors of one routine are partly alike (a polynomial that is always a little low): half of the draw is shared.
+        noise: Array | complex = self._draw(mid.shape)
         if dtype.is_complex:
-            noise = noise + 1j * (self.rng.uniform(-1, 1, mid.shape) + self.rng.uniform(-1, 1))
-        moved = mid + local * noise
+            noise = noise + 1j * self._draw(mid.shape)
+        moved = mid + self.amplitude * local * noise
         return settled(dtype, np.where(np.isfinite(mid), moved, mid), None, und, self.policy)
+
+    def _draw(self, shape: tuple[int, ...]) -> Array:
+        """A sum of two uniform draws from (-1, 1), one for each element and one for all."""
+        assert self.rng is not None
+        return 2.0 * self.rng.random(shape, np.float32) + (2.0 * self.rng.random() - 2.0)
 
     def accumulated(
         self,
@@ -150,12 +155,18 @@ class Context:
         u = unit_roundoff(within or dtype)
         if exact:
             return self.rounded(dtype, mid, rad, und)
-        worst = terms * u
-        likely = np.minimum(worst, (2.0 if self.rng is not None else self.policy.confidence) * np.sqrt(terms) * u)
-        gamma = np.where(steady, worst, likely)
+        if self.rng is None:
+            likely = np.minimum(terms * u, self.policy.confidence * np.sqrt(terms) * u)
+            error = np.where(steady, terms * u, likely) * magnitude
+        else:
+            # Partial sums go from 0 to the sum and wander on the way as a random walk does: the root of the sum of their
+            # squares is sqrt(n/3) of the one and half a magnitude of the other; more where a long sum is not shuffled.
+            walk = np.square(magnitude) * np.maximum(0.5, terms / 4096)
+            error = 2 * u * np.sqrt(np.square(np.abs(mid)) * (terms / 3) + walk)
+            error = np.minimum(np.where(np.isfinite(error), error, 0.0), terms * u * magnitude)
         if within is not None and within.part.mantissa > dtype.part.mantissa:
-            return self.rounded(dtype, mid, total(rad, gamma * magnitude), und)
-        return self.rounded(dtype, mid, rad, und, error=gamma * magnitude)
+            return self.rounded(dtype, mid, total(rad, error), und)
+        return self.rounded(dtype, mid, rad, und, error=error)
 
 
 def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:

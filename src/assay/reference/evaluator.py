@@ -25,7 +25,7 @@ from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shap
 
 FAMILIES = (
     "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction", "convolution", "reduction",
-    "window", "indexing", "sorting", "control", "linalg", "fft", "random", "collective",
+    "window", "indexing", "sorting", "control", "linalg", "normalization", "fft", "random", "collective",
 )  # fmt: skip
 for _family in FAMILIES:
     importlib.import_module(f"assay.reference.ops.{_family}")
@@ -48,17 +48,19 @@ def evaluate(
     policy: Policy,
     *,
     rng: np.random.Generator | None = None,
+    amplitude: float = 1.0,
     on_value: OnValue | None = None,
     memory_limit: int = 8 << 30,
     deadline: Callable[[], None] | None = None,
 ) -> Evaluation:
     """The value of `module` on `arguments` (one target array a parameter of array shape, tuples flattened).
 
-    rng: None for balls; a generator for a sampled run (see `Context`). deadline: called between instructions; may
+    rng, amplitude: None for balls; a generator for a sampled run (see `Context`). deadline: called between instructions; may
     raise. Raises Unsupported for what the reference does not model, ReferenceLimit above `memory_limit` bytes,
     InputError where an argument does not fit its parameter.
     """
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
+    run.context.amplitude = amplitude
     with np.errstate(all="ignore"):
         value = run.computation(module.entry, run.entry_arguments(arguments))
     return Evaluation(value, frozenset(run.context.notes), run.peak)
@@ -222,4 +224,6 @@ def check_result(instruction: Instruction, value: Value) -> None:
     """
     if isinstance(instruction.shape, ArrayShape) and not check_shape(as_ball(value), instruction.shape):
         ball = as_ball(value)
-        raise HloTypeError(f"{instruction.name} ({instruction.opcode}) gave {ball.dtype}{ball.dims}, not {instruction.shape}")
+        raise HloTypeError(
+            f"{instruction.name} ({instruction.opcode}) gave {ball.dtype}{ball.dims}, not {instruction.shape}"
+        )

@@ -1,13 +1,14 @@
 """Bounds from a spread of runs, where rigorous radii say nothing.
 
-Interval radii forget that errors are shared: through a deep graph they grow by the norm of every layer, and in the end they say
-nothing. A sampled run draws every rounding at random within what the policy allows and lets it go through the program as real
-errors do, shared ones included (stochastic arithmetic: Vignes 1993; Parker 1997, "Monte Carlo Arithmetic"). The bound
-of an element is `SAFETY` times the largest deviation seen in `runs` runs.
+Interval radii forget that errors are shared: through a deep graph they grow by the norm of every layer, and in the
+end they say nothing. A sampled run draws every rounding at random within what the policy allows and lets it go
+through the program as real errors do, shared ones included (stochastic arithmetic: Vignes 1993; Parker 1997, "Monte Carlo Arithmetic"). The bound
+of an element is `SAFETY` times the root mean square of its deviations in the runs.
 
-How sure is it? For Gaussian errors of one size, the chance that an honest result lies outside is below 20 / SAFETY**runs
-(the smallness of all `runs` draws together): 5e-9 an element at 8 runs. Elements that happened to move little in all
-runs are lifted to a share of their array's typical relative deviation.
+How sure is it? What is drawn has at least twice the spread of honest rounding, so that an honest result lies outside only
+where a t-distributed variable with as many degrees of freedom as there are runs exceeds 2 * SAFETY: 5e-8 an element at
+12 runs. Elements that happened to move little in all runs are lifted to a share of their array's typical relative deviation.
+A mismatch that rests on a sampled bound is confirmed with more runs before it is told.
 """
 
 from __future__ import annotations
@@ -23,74 +24,92 @@ from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, Token, flatten
 
-SAFETY = 16.0
-FLOOR = 0.25  # share of the array's median relative deviation that every element is granted
+SAFETY = 6.0
+LARGEST = 1.5  # and never less than this times the largest deviation seen: a branch that one run took
+FLOOR = 0.5  # share of the array's median relative deviation that every element is granted
 
 
 @dataclass(slots=True)
 class _Spread:
-    """What the runs have shown of one output: the largest deviation from the centre, and where runs contradict each other."""
+    """What the runs have shown of one output: the plain midpoints, the largest deviation from them, and where runs
+    contradict each other. `squares` sums the squared deviations.
+    """
 
+    centre: Ball
     largest: Array | None
+    squares: Array | None
     und: Array
 
 
 def sampled_bounds(
     module: Module,
     arguments: Sequence[Array],
-    centre: Sequence[Ball | Token],
     policy: Policy,
     *,
-    runs: int = 8,
+    runs: int = 12,
     seed: int = 0,
     memory_limit: int = 8 << 30,
     progress: Callable[[int, int], None] | None = None,
     deadline: Callable[[], None] | None = None,
 ) -> list[Ball | Token]:
-    """For each output leaf a ball with the midpoint of `centre` (the ball run) and a radius from `runs` sampled runs.
+    """For each output leaf a ball whose radius comes from `runs` sampled runs around one without errors.
 
-    An element is undecided where a run could not decide it, where integers differ between runs, or where a run is finite
-    and another one is not.
+    An element is undecided where a run could not decide it, where integers differ between runs, or where a run is
+    finite and another one is not. Raises what `evaluate` raises.
     """
-    spreads: list[_Spread | None] = [None] * len(centre)
-    for run in range(runs):
-        rng = np.random.default_rng([seed, run])
-        result = evaluate(module, arguments, policy, rng=rng, memory_limit=memory_limit, deadline=deadline)
-        for index, (leaf, ball) in enumerate(zip(flatten(result.value), centre, strict=True)):
-            if isinstance(leaf, Ball) and isinstance(ball, Ball):
-                spreads[index] = _widen(spreads[index], leaf, ball)
+
+    def run(number: int, amplitude: float) -> list[Ball | Token]:
+        rng = np.random.default_rng([seed, number])
+        result = evaluate(
+            module, arguments, policy, rng=rng, amplitude=amplitude, memory_limit=memory_limit, deadline=deadline
+        )
+        return flatten(result.value)
+
+    spreads = [_start(leaf) if isinstance(leaf, Ball) else leaf for leaf in run(0, 0.0)]
+    for number in range(1, runs + 1):
         if progress is not None:
-            progress(run + 1, runs)
-    return [_bound(ball, spread) if isinstance(ball, Ball) else ball for ball, spread in zip(centre, spreads, strict=True)]
+            progress(number, runs)
+        for spread, leaf in zip(spreads, run(number, 1.0), strict=True):
+            if isinstance(spread, _Spread) and isinstance(leaf, Ball):
+                _widen(spread, leaf)
+    return [_bound(spread, runs) if isinstance(spread, _Spread) else spread for spread in spreads]
 
 
-def _widen(spread: _Spread | None, leaf: Ball, centre: Ball) -> _Spread:
-    und = np.zeros(centre.mid.shape, bool) if leaf.und is None else leaf.und.copy()
-    largest: Array | None = None
-    if centre.dtype.is_float or centre.dtype.is_complex:
-        with np.errstate(all="ignore"):
-            same = (leaf.mid == centre.mid) | (np.isnan(leaf.mid) & np.isnan(centre.mid))
-            both = np.isfinite(leaf.mid) & np.isfinite(centre.mid)
-            largest = np.where(both, np.abs(leaf.mid - centre.mid), 0.0)
-            und |= ~both & ~same
-    else:
-        und |= leaf.mid != centre.mid
-    if spread is None:
-        return _Spread(largest, und)
-    if largest is not None and spread.largest is not None:
-        largest = np.maximum(largest, spread.largest)
-    return _Spread(largest, und | spread.und)
+def _start(centre: Ball) -> _Spread:
+    inexact = centre.dtype.is_float or centre.dtype.is_complex
+    und = np.zeros(centre.mid.shape, bool) if centre.und is None else np.array(centre.und)
+    if not inexact:
+        return _Spread(centre, None, None, und)
+    return _Spread(centre, np.zeros(centre.mid.shape), np.zeros(centre.mid.shape), und)
 
 
-def _bound(centre: Ball, spread: _Spread | None) -> Ball:
-    assert spread is not None
+def _widen(spread: _Spread, leaf: Ball) -> None:
+    centre = spread.centre
+    if leaf.und is not None:
+        spread.und |= leaf.und
+    if spread.largest is None or spread.squares is None:
+        spread.und |= leaf.mid != centre.mid
+        return
+    with np.errstate(all="ignore"):
+        same = (leaf.mid == centre.mid) | (np.isnan(leaf.mid) & np.isnan(centre.mid))
+        both = np.isfinite(leaf.mid) & np.isfinite(centre.mid)
+        spread.und |= ~both & ~same
+        moved = np.where(both, np.abs(leaf.mid - centre.mid), 0.0)
+        np.maximum(spread.largest, moved, out=spread.largest)
+        spread.squares += np.square(moved)
+
+
+def _bound(spread: _Spread, runs: int) -> Ball:
+    centre = spread.centre
     und = spread.und if spread.und.any() else None
-    if spread.largest is None:
+    if spread.largest is None or spread.squares is None:
         return Ball(centre.dtype, centre.mid, None, und)
     finite = np.isfinite(centre.mid)
     size = np.where(finite, np.abs(centre.mid), 0.0)
-    moved = finite & (size > 0) & (spread.largest > 0)
-    relative = np.median(spread.largest[moved] / size[moved]) if moved.any() else 0.0
+    deviation = np.sqrt(spread.squares / runs)
+    moved = finite & (size > 0) & (deviation > 0)
+    relative = np.median(deviation[moved] / size[moved]) if moved.any() else 0.0
+    deviation = np.maximum(deviation, FLOOR * relative * size)
     # One rounding at the output is always granted.
-    rad = SAFETY * np.maximum(spread.largest, FLOOR * relative * size) + 2 * unit_roundoff(centre.dtype) * size
+    rad = np.maximum(SAFETY * deviation, LARGEST * spread.largest) + 2 * unit_roundoff(centre.dtype) * size
     return Ball(centre.dtype, centre.mid, np.where(finite, rad, 0.0), und)
