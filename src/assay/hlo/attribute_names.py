@@ -57,6 +57,7 @@ INSTRUCTION_ATTRIBUTES = frozenset(
         "split_dimension",
         "is_host_transfer", "infeed_config", "outfeed_config", "outfeed_shape", "mode",
         "collective_op_group_mode", "group_mode",
+        "has_dynamic_root",
         # asynchronous execution
         "async_execution_thread", "async_group_id",
         # sharding domains
