@@ -77,12 +77,12 @@ def compare_output(ball: Ball, target: Array, shape: ArrayShape) -> OutputCompar
     rms = 0.0 if ball.rad is None else _rms(ball)
     with np.errstate(all="ignore"):
         for block in blocks(shape.dims):
-            mid = ball.mid[block]
-            rad = None if ball.rad is None else np.broadcast_to(ball.rad, ball.mid.shape)[block]
-            und = None if ball.und is None else np.broadcast_to(ball.und, ball.mid.shape)[block]
+            mid, found = _part(ball.mid, shape, block), _part(target, shape, block)
+            rad = None if ball.rad is None else _part(ball.rad, shape, block)
+            und = None if ball.und is None else _part(ball.und, shape, block)
             judge = _judge_complex if shape.dtype.is_complex else _judge_float if shape.dtype.is_float else _judge_exact
-            judgement = judge(shape.dtype, mid, rad, target[block])
-            tally.add(block, judgement, mid, rad, und, target[block], rms)
+            judgement = judge(shape.dtype, mid, rad, found)
+            tally.add(block, judgement, mid, rad, und, found, rms)
     return tally.result()
 
 
@@ -286,7 +286,7 @@ def _rms(ball: Ball) -> float:
         mid = ball.mid[block]
         keep = np.isfinite(mid)
         if ball.und is not None:
-            keep &= ~np.broadcast_to(ball.und, ball.mid.shape)[block]
+            keep = keep & ~np.broadcast_to(ball.und, ball.mid.shape)[block]
         size = np.where(keep, np.abs(mid), 0.0)
         peak = float(size.max(initial=0.0))
         count += int(keep.sum())
@@ -360,7 +360,7 @@ class _Tally:
         self.outside += int(outside.sum())
         if self.mask is None:
             self.mask = np.zeros(self.shape.dims, np.bool_)
-        self.mask[block] = outside
+        self.mask[block] = outside if block else outside[0]
         bound = np.where(outside, judgement.bound, -1.0)
         worst = bound == bound.max()
         flat = int(np.argmax(np.where(worst & outside, judgement.distance, -1.0)))
@@ -402,6 +402,11 @@ def bounding_box(mask: Array) -> tuple[tuple[int, int], ...]:
     return tuple(box)
 
 
+def _part(array: Array, shape: ArrayShape, block: Block) -> Array:
+    """A block of an array that broadcasts to `shape`, of rank one at least, since NumPy makes scalars of rank 0."""
+    return np.atleast_1d(np.broadcast_to(array, shape.dims)[block])
+
+
 def _only(mask: Array, decided: Array | None) -> Array:
     return mask if decided is None else mask & decided
 
@@ -414,4 +419,4 @@ def _coordinate(block: Block, inside: tuple[int, ...]) -> tuple[int, ...]:
     """The place in the whole array of the element at `inside` of a block."""
     outer = tuple(i for i in block if isinstance(i, int))
     start = next((i.start for i in block if isinstance(i, slice)), 0)
-    return outer if not inside else (*outer, inside[0] + start, *inside[1:])
+    return (*outer, inside[0] + start, *inside[1:]) if block else ()
