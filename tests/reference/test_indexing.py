@@ -1,8 +1,9 @@
-"""gather and scatter against a definition written element by element, and against XLA:CPU, over drawn dimension numbers."""
+"""gather and scatter against a definition written element by element, and against XLA:CPU, over drawn dimension
+numbers.
+"""
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass, field
 
@@ -12,18 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jax import lax
-from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, outside, reference, undecided
+from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, outside, reference
 
 from assay.hlo.parse import parse_module
 from assay.hlo.shape import DTYPES
 from assay.reference.context import Context
-from assay.reference.evaluator import evaluate
 from assay.reference.registry import find
 from assay.reference.value import Ball, from_array
 
 INDEX_TYPES = {"s8": np.int8, "u8": np.uint8, "s16": np.int16, "s32": np.int32, "u32": np.uint32}
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-EXHAUSTIVE = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+EXHAUSTIVE = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def braces(values) -> str:
@@ -57,7 +57,7 @@ class Case:
 def cases(draw) -> Case:
     rank = draw(st.integers(1, 4))
     operand = tuple(draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank)))
-    roles = draw(st.lists(st.sampled_from("window absent batching".split()), min_size=rank, max_size=rank))
+    roles = draw(st.lists(st.sampled_from(["window", "absent", "batching"]), min_size=rank, max_size=rank))
     batching_dims = [d for d in range(rank) if roles[d] == "batching"][:2]
     absent = tuple(d for d in range(rank) if roles[d] == "absent")
     window = [d for d in range(rank) if d not in absent and d not in batching_dims]
@@ -209,3 +209,230 @@ def test_scatter_agrees_with_xla(data, case, index_type, opcode):
     updates = 1000 + 7 * np.arange(np.prod(case.result), dtype=np.int32).reshape(case.result)
     text = scatter_text(case, index_type, opcode)
     assert_hlo_agrees(text, operand, draw_indices(data, case, index_type), updates)
+
+
+# ---------------------------------------------------------------- floats, duplicates, promises
+
+
+def scatter_at(kind, x, index, update, **promises):
+    """Scatter of scalars into a vector."""
+    dims = lax.ScatterDimensionNumbers((), (0,), (0,))
+    return kind(x, index[:, None], update, dims, mode=lax.GatherScatterMode.FILL_OR_DROP, **promises)
+
+
+def any_order(x, index, update, combine, dtype, rng):
+    """A scatter in `dtype`, updates in a random order."""
+    result = x.astype(dtype).copy()
+    for i in rng.permutation(len(index)):
+        if 0 <= index[i] < len(x):
+            result[index[i]] = combine(result[index[i]], dtype(update[i]))
+    return result
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "min", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+def test_duplicates_in_any_order(name, dtype):
+    numpy_type = np.dtype(jax.numpy.dtype(dtype)).type
+    rng = np.random.default_rng(len(name))
+    x = rng.normal(size=9).astype(numpy_type)
+    index = rng.integers(-1, 11, 80).astype(np.int32)
+    update = (rng.normal(size=80) + (1 if name == "mul" else 0)).astype(numpy_type)
+    kind = getattr(lax, f"scatter_{name}")
+    with jax.enable_x64(True):
+        (ball,) = assert_agree(lambda x, i, u: scatter_at(kind, x, i, u), x, index, update)
+    combine = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}[name]
+    for _ in range(20):
+        assert not outside(ball, any_order(x, index, update, combine, numpy_type, rng)).any()
+    if name in ("min", "max"):
+        assert ball.exact
+    if dtype == "float32":
+        # One update of a thousandth more is seen.
+        kept = int(np.flatnonzero((index >= 0) & (index < 9))[0])
+        update[kept] *= 1.001 if name in ("add", "mul") else 1000
+        wrong = any_order(x, index, update, combine, numpy_type, rng)
+        assert name in ("min", "max") or outside(ball, wrong).any()
+
+
+def test_long_sums_of_equal_and_of_vanishing_terms():
+    n = 5000
+    index = np.zeros(n, np.int32)
+    for x, update in ((0.0, 0.1), (2.0**24, 1.0), (0.0, 1 / 3)):
+        args = np.array([x], np.float32), index, np.full(n, update, np.float32)
+        (ball,) = assert_agree(lambda x, i, u: scatter_at(lax.scatter_add, x, i, u), *args)
+        total = np.float32(x)
+        for value in args[2]:
+            total += value
+        assert not outside(ball, np.array([total])).any()
+
+
+def test_integers_in_floats_are_exact():
+    rng = np.random.default_rng(0)
+    args = (
+        np.zeros(5, np.float32),
+        rng.integers(0, 5, 900).astype(np.int32),
+        rng.integers(-9, 9, 900).astype(np.float32),
+    )
+    (ball,) = assert_agree(lambda x, i, u: scatter_at(lax.scatter_add, x, i, u), *args)
+    assert ball.exact
+
+
+def test_assignments_to_one_element():
+    x, index = np.zeros(4, np.float32), np.array([1, 2, 2, 3, 3, 9], np.int32)
+    update = np.array([5, 6, 7, 8, 8, 9], np.float32)
+    (ball,) = assert_agree(lambda x, i, u: scatter_at(lax.scatter, x, i, u), x, index, update, decided=False)
+    np.testing.assert_array_equal(ball.und, [False, False, True, False])
+    np.testing.assert_array_equal(ball.mid[[0, 1, 3]], [0, 5, 8])
+
+
+def test_broken_promises():
+    x, update = np.zeros(5, np.int32), np.arange(1, 4, dtype=np.int32)
+
+    def run(index, **promises):
+        index = np.array(index, np.int32)
+        text = hlo_text(lambda x, i, u: scatter_at(lax.scatter_add, x, i, u, **promises), x, index, update)
+        return reference(text, [x, index, update])[0].und
+
+    np.testing.assert_array_equal(run([1, 1, 3], unique_indices=True), [False, True, False, False, False])
+    assert run([1, 2, 3], unique_indices=True, indices_are_sorted=True) is None
+    np.testing.assert_array_equal(run([3, 1, 2], indices_are_sorted=True), [False, True, True, True, False])
+    assert run([3, 1, 1]) is None
+
+
+def test_slices_under_vmap_keep_their_promises():
+    x = np.arange(60, dtype=np.float32).reshape(3, 20)
+    starts = np.array([7, 2, 19], np.int32)
+    assert_agree(lambda x, i: jax.vmap(lambda a, s: lax.dynamic_slice(a, (s,), (4,)))(x, i), x, starts)
+    assert_agree(lambda x, i: jax.vmap(lambda s: lax.dynamic_slice(x[0], (s,), (4,)))(i), x, starts)
+    assert_agree(lambda x, i: jax.vmap(lambda a, s: lax.dynamic_update_slice(a, a[:4] * 2, (s,)))(x, i), x, starts)
+    assert_agree(lambda x, i: jax.vmap(lambda a, s: a.at[s].add(1))(x, i), x, starts)
+
+
+def test_variadic_and_unknown_bodies():
+    text = """HloModule m
+body {
+  a = f32[] parameter(0)
+  b = s32[] parameter(1)
+  u = f32[] parameter(2)
+  v = s32[] parameter(3)
+  s = f32[] add(a, u)
+  m = s32[] maximum(v, b)
+  ROOT r = (f32[], s32[]) tuple(s, m)
+}
+ENTRY e {
+  p = f32[4] parameter(0)
+  q = s32[4] parameter(1)
+  i = s32[5,1] parameter(2)
+  u = f32[5] parameter(3)
+  v = s32[5] parameter(4)
+  ROOT s = (f32[4], s32[4]) scatter(p, q, i, u, v), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=body
+}"""
+    index = np.array([[0], [2], [2], [-1], [3]], np.int32)
+    p, q = np.arange(4, dtype=np.float32), np.arange(4, dtype=np.int32)
+    u, v = np.arange(5, dtype=np.float32), np.arange(-5, 5, 2, dtype=np.int32)
+    assert_hlo_agrees(text, p, q, index, u, v)
+    odd = text.replace("m = s32[] maximum(v, b)", "w = s32[] multiply(v, v)\n  m = s32[] subtract(b, w)")
+    first, second = assert_hlo_agrees(odd, p, q, index, u, v, decided=False)
+    np.testing.assert_array_equal(second.und, [False, False, True, False])
+    np.testing.assert_array_equal(first.und, [False, False, True, False])
+    assert second.mid[0] == 0 - 25
+
+
+def test_subtracting_bodies():
+    rng = np.random.default_rng(2)
+    x, u = rng.normal(size=6).astype(np.float32), rng.normal(size=20).astype(np.float32)
+    index = rng.integers(0, 6, 20).astype(np.int32)
+    assert_agree(lambda x, i, u: scatter_at(lax.scatter_sub, x, i, u), x, index, u)
+
+
+# ---------------------------------------------------------------- doubt and radius
+
+
+def apply(text: str, *operands: Ball):
+    module = parse_module(text)
+    context = Context(module, POLICY, lambda name, arguments: arguments[0])
+    return find(module.entry.root.opcode)(context, module.entry.root, *operands)
+
+
+ROWS = """HloModule m
+body {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+ENTRY e {
+  p = f32[4,3] parameter(0)
+  i = s32[2,1] parameter(1)
+  u = f32[2,3] parameter(2)
+  ROOT s = f32[4,3] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=body
+}"""
+TAKE = """HloModule m
+ENTRY e {
+  p = f32[4,3] parameter(0)
+  i = s32[2,1] parameter(1)
+  ROOT g = f32[2,SIZE] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=1, slice_sizes={1,SIZE}
+}"""
+
+
+def indices(*rows: int, undecided=()) -> Ball:
+    und = np.array([[i in undecided] for i in range(len(rows))])
+    return Ball(DTYPES["s32"], np.array(rows, np.int32)[:, None], None, und if undecided else None)
+
+
+def test_undecided_indices():
+    a = from_array(DTYPES["f32"], np.arange(12.0).reshape(4, 3))
+    taken = apply(TAKE.replace("SIZE", "2"), a, indices(1, 2, undecided=[1]))
+    np.testing.assert_array_equal(taken.und, [[False] * 2, [True] * 2])
+    update = from_array(DTYPES["f32"], np.ones((2, 3)))
+    assert apply(ROWS, a, indices(1, 2, undecided=[1]), update).und.all()
+    along = (
+        ROWS.replace("s32[2,1]", "s32[2]")
+        .replace("index_vector_dim=1", "index_vector_dim=0")
+        .replace("scatter_dims_to_operand_dims={0}", "scatter_dims_to_operand_dims={0,1}")
+        .replace("f32[2,3] parameter(2)", "f32[1] parameter(2)")
+        .replace("update_window_dims={1}", "update_window_dims={0}")
+    )
+    point = Ball(DTYPES["s32"], np.array([1, 2], np.int32), None, np.array([True, False]))
+    result = apply(along, a, point, from_array(DTYPES["f32"], np.ones(1)))
+    np.testing.assert_array_equal(result.und.nonzero()[1], [2, 2, 2, 2])
+
+
+def test_undecided_index_of_a_window_that_fills_its_dimension():
+    text = (
+        TAKE.replace("SIZE", "3").replace("slice_sizes={1,3}", "slice_sizes={1,3}").replace("{0}, index", "{0}, index")
+    )
+    fill = text.replace("start_index_map={0}", "start_index_map={1}").replace("p = f32[4,3]", "p = f32[1,3]")
+    a = from_array(DTYPES["f32"], np.arange(3.0).reshape(1, 3))
+    result = apply(fill, a, indices(0, 2, undecided=[0]))
+    assert result.und is None or not result.und.any()
+
+
+def test_radius_and_doubt_follow_their_elements():
+    flat = np.arange(12.0).reshape(4, 3)
+    a = Ball(DTYPES["f32"], flat, flat + 0.5, flat % 4 == 0)
+    taken = apply(TAKE.replace("SIZE", "3"), a, indices(2, 9))
+    np.testing.assert_array_equal(taken.rad, flat[[2, 3]] + 0.5)
+    np.testing.assert_array_equal(taken.und, flat[[2, 3]] % 4 == 0)
+    u = Ball(DTYPES["f32"], np.ones((2, 3)), np.full((2, 3), 0.25), np.eye(2, 3, dtype=bool))
+    both = apply(ROWS, a, indices(1, 1), u)
+    assert (both.rad[1] >= flat[1] + 1.0).all()
+    assert (both.rad[1] < flat[1] + 1.001).all()
+    np.testing.assert_array_equal(both.rad[[0, 2, 3]], flat[[0, 2, 3]] + 0.5)
+    np.testing.assert_array_equal(both.und[1], [True, True, False])
+
+
+def test_a_million_updates_in_a_second():
+    rng = np.random.default_rng(0)
+    n = 10**6
+    args = (
+        np.zeros(10**5, np.float32),
+        rng.integers(0, 10**5, n).astype(np.int32),
+        rng.normal(size=n).astype(np.float32),
+    )
+    text = hlo_text(lambda x, i, u: scatter_at(lax.scatter_add, x, i, u), *args)
+    start = time.perf_counter()
+    (ball,) = reference(text, args)
+    assert time.perf_counter() - start < 3
+    assert not outside(ball, np.bincount(args[1], args[2], 10**5).astype(np.float32)).any()

@@ -20,8 +20,8 @@ from assay.reference.ops.movement import memory_places
 from assay.reference.registry import find
 from assay.reference.value import Ball, from_array
 
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def apply(opcode: str, shape: ArrayShape, *operands: Ball, **attributes: str) -> Ball:

@@ -15,7 +15,7 @@ from assay.reference.context import Context
 from assay.reference.registry import find
 from assay.reference.value import Ball, from_array
 
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 INDEX_TYPES = {"s8": np.int8, "u8": np.uint8, "u16": np.uint16, "s32": np.int32, "u32": np.uint32, "s64": np.int64}
 
 

@@ -1,6 +1,7 @@
 """Collectives for one participant, where they hand their operand on. More participants than one are not modelled.
 
-Semantics: XLA's operation_semantics (AllReduce, AllGather, ReduceScatter, AllToAll, CollectivePermute, PartitionId, ReplicaId).
+Semantics: XLA's operation_semantics (AllReduce, AllGather, ReduceScatter, AllToAll, CollectivePermute, PartitionId,
+ReplicaId).
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def handed_on(ctx: Context, instr: Instruction, *operands: Value) -> Value:
 
 @operation("all-to-all")
 def all_to_all(ctx: Context, instr: Instruction, *operands: Value) -> Value:
-    """One participant sends its only block to itself: an array where `dimensions` splits one, a tuple of one otherwise."""
+    """One participant sends its only block to itself: an array where `dimensions` splits one, a tuple of one
+    otherwise.
+    """
     _alone(ctx, instr)
     return operands if isinstance(instr.shape, TupleShape) else operands[0]
 

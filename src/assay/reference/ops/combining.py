@@ -1,8 +1,8 @@
 """What a scatter does with several updates of one element, in an order that nobody promises.
 
-Elements that one update reaches are a plain application of the body. Where more reach one element, the value must hold for every
-order of application: integer sums, extrema and bit operations do not depend on it; a float sum's bound covers any order;
-two different assignments leave the element undecided.
+Elements that one update reaches are a plain application of the body. Where more reach one element, the value must
+hold for every order of application: integer sums, extrema and bit operations do not depend on it; a float sum's bound
+covers any order; two different assignments leave the element undecided.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SUBTRACT = "subtract"
 
 
 def update_kinds(module: Module, name: str, count: int) -> list[str | None]:
-    """For each of `count` components of a scatter's body, how update and element combine: one of `bodies.KINDS`, ASSIGN,
-    KEEP, SUBTRACT or None. Parameter i is the element, parameter count + i the update.
+    """For each of `count` components of a scatter's body, how update and element combine: one of `bodies.KINDS`,
+    ASSIGN, KEEP, SUBTRACT or None. Parameter i is the element, parameter count + i the update.
     """
     body = module.by_name[name]
     outputs = [body.by_name[n] for n in body.root.operands] if body.root.opcode == "tuple" else [body.root]
@@ -54,7 +54,7 @@ def combine(
         return list(bases)
     kinds = update_kinds(ctx.module, body, len(bases))
     counts = np.bincount(places, minlength=bases[0].mid.size)
-    if counts.max() == 1:
+    if int(np.max(counts)) == 1:
         return [
             _put(base, [(places, new)])
             for base, new in zip(bases, _once(ctx, body, kinds, bases, places, values), strict=True)
@@ -201,7 +201,7 @@ def _sum(ctx: Context, element: Ball, value: Ball, group: _Group) -> Ball:
     sizes = sizes if finite.all() else np.where(finite, sizes, 0.0)
     base = np.where(np.isfinite(element.mid), np.abs(element.mid), 0.0)
     magnitude = base + group.sum(sizes) + (0.0 if rad is None else rad)
-    exact = rad is None and _sums_exactly(element, value, float(magnitude.max(initial=0.0)))
+    exact = rad is None and _sums_exactly(element, value, float(np.max(magnitude)))
     if exact:
         return ctx.rounded(dtype, mid, None, und)
     # Partial sums may overflow in one order and not in another.

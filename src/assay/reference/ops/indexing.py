@@ -1,8 +1,8 @@
 """gather and scatter: windows at indices that are themselves data.
 
-Semantics: XLA's operation_semantics (Gather, Scatter) and hlo_evaluator.cc. A gather clamps each start so that its window fits; a
-scatter drops an update whose window does not fit as a whole. Indices are mathematical integers whatever their type: bounds
-are not computed in it, and an unsigned index does not turn negative (openxla/xla#48718).
+Semantics: XLA's operation_semantics (Gather, Scatter) and hlo_evaluator.cc. A gather clamps each start so that its
+window fits; a scatter drops an update whose window does not fit as a whole. Indices are mathematical integers
+whatever their type: bounds are not computed in it, and an unsigned index does not turn negative (openxla/xla#48718).
 
 Both work on flat arrays: a window's first element has a flat place, and its others lie at fixed distances from it.
 """
@@ -42,7 +42,9 @@ class _Starts:
 def _starts(
     indices: Ball, vector_dim: int, to_operand: tuple[int, ...], batching: tuple[tuple[int, int], ...], rank: int
 ) -> _Starts:
-    """to_operand: the operand dimension of each index component. batching: pairs of operand dimension, indices dimension."""
+    """to_operand: the operand dimension of each index component. batching: pairs of operand dimension, indices
+    dimension.
+    """
 
     def vectors(x: Array) -> Array:  # (*batch, components)
         return x[..., None] if vector_dim == x.ndim else np.moveaxis(x, vector_dim, -1)
@@ -55,7 +57,7 @@ def _starts(
     batch_axes = [dim - (dim > vector_dim) for _, dim in batching]
     for (operand_dim, _), axis in zip(batching, batch_axes, strict=True):
         counter = np.arange(raw.shape[axis])
-        values[..., operand_dim] = np.expand_dims(counter, [i for i in range(raw.ndim - 1) if i != axis])
+        values[..., operand_dim] = counter.reshape([-1 if i == axis else 1 for i in range(raw.ndim - 1)])
     doubt: Array | None = None
     if indices.und is not None and indices.und.any():
         doubt = np.zeros(values.shape, bool)
@@ -64,7 +66,7 @@ def _starts(
 
 
 def _ascend(vectors: Array, batch_axes: list[int]) -> bool:
-    """Whether index vectors, components in the order of operand dimensions, are sorted within each cell of the batch."""
+    """Whether index vectors, components in the order of operand dimensions, ascend within each cell of the batch."""
     lines = np.moveaxis(vectors, batch_axes, range(len(batch_axes)))
     cells = int(np.prod(lines.shape[: len(batch_axes)]))
     if lines.size == 0 or lines.size == cells * lines.shape[-1]:

@@ -1,7 +1,8 @@
-"""Elements that change place and nothing else: no operation here commits an error, so midpoint, radius and doubt move together.
+"""Elements that change place and nothing else: no operation here commits an error, so midpoint, radius and doubt move
+together.
 
-Semantics: XLA's operation_semantics (Broadcast, Concatenate, Iota, Pad, Rev, Reshape, Transpose) and hlo_evaluator.cc. Where NumPy can
-give a view, the result is one.
+Semantics: XLA's operation_semantics (Broadcast, Concatenate, Iota, Pad, Rev, Reshape, Transpose) and
+hlo_evaluator.cc. Where NumPy can give a view, the result is one.
 """
 
 from __future__ import annotations
@@ -134,8 +135,9 @@ def _tiled_bitcast(a: Ball, source: ArrayShape, target: ArrayShape) -> Ball:
 def memory_places(shape: ArrayShape) -> Array:
     """For each element the place in memory that layout and tiles give it, in elements. (dims)
 
-    A tile splits the dimensions it covers, the fastest ones, into (tiles, within the tile); a further tile splits what is within
-    (XLA, "Tiled layout"). So each physical dimension is `index // divisor % extent` of one logical dimension.
+    A tile splits the dimensions it covers, the fastest ones, into (tiles, within the tile); a further tile splits
+    what is within (XLA, "Tiled layout"). So each physical dimension is `index // divisor % extent` of one logical
+    dimension.
     """
     order = _to_memory(shape)
     parts = [(d, 1, shape.dims[d]) for d in order]  # (dimension, divisor, extent), slowest first
@@ -192,7 +194,9 @@ def pad(ctx: Context, instr: Instruction, a: Ball, value: Ball) -> Value:
 
 @operation("iota")
 def iota(ctx: Context, instr: Instruction) -> Value:
-    """The index along `iota_dimension`. Integers keep its low bits (elemental_ir_emitter.cc: an integer cast); floats round it."""
+    """The index along `iota_dimension`. Integers keep its low bits (elemental_ir_emitter.cc: an integer cast); floats
+    round it.
+    """
     shape, axis = instr.array, integer(instr, "iota_dimension")
     view = [1] * shape.rank
     view[axis] = shape.dims[axis]

@@ -1,8 +1,8 @@
 """Comparators: which order the body of a sort means.
 
-jax, and XLA's own passes, write a comparator as a lexicographic order of keys: `x0 < y0 or (x0 == y0 and x1 < y1)`, each key the
-same function of the element on the left and of the one on the right. Such a body is taken apart by its structure, and
-its keys are sorted as arrays. Anything else is left to a sorting network that calls the body.
+jax, and XLA's own passes, write a comparator as a lexicographic order of keys: `x0 < y0 or (x0 == y0 and x1 < y1)`,
+each key the same function of the element on the left and of the one on the right. Such a body is taken apart by its
+structure, and its keys are sorted as arrays. Anything else is left to a sorting network that calls the body.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _FLIPPED = {"LT": "GT", "GT": "LT", "EQ": "EQ", "NE": "NE"}
 class Key:
     """One key of a lexicographic order.
 
-    operand: the sort operand that it is computed from. name: the instruction of the body that computes it from parameter
-    2 * operand. total: floats compare by their total order, -NaN < -inf .. -0 < +0 .. inf < NaN; else as numbers.
-    positive_nan: every NaN has been replaced by one constant. same: its value is the operand's own, up to the sign of zero and NaN.
+    operand: the sort operand that it is computed from. name: the instruction of the body that computes it from
+    parameter 2 * operand. total: floats compare by their total order, -NaN < -inf .. -0 < +0 .. inf < NaN; else as
+    numbers. positive_nan: every NaN has been replaced by one constant. same: its value is the operand's own, up to
+    the sign of zero and NaN.
     """
 
     operand: int
@@ -158,8 +159,8 @@ def code_floats(codes: Array) -> Array:
 
 
 def key_codes(key: Key, ball: Ball) -> tuple[Array, Array, Array, Array | None]:
-    """(codes, lowest, highest, broken): int64 codes in ascending order of the key, the range in which each may lie, and where the
-    key is a NaN that compares with nothing. Without doubt the ranges are the codes themselves.
+    """(codes, lowest, highest, broken): int64 codes in ascending order of the key, the range in which each may lie,
+    and where the key is a NaN that compares with nothing. Without doubt the ranges are the codes themselves.
     """
     dtype, mid = ball.dtype, ball.mid
     broken: Array | None = None

@@ -1,8 +1,8 @@
 """Random bits, bit for bit; random distributions, not at all.
 
-Sources: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3" (Threefry-2x32, 20 rounds; Philox-4x32, 10 rounds) and
-XLA's prng.cc and rng_bit_generator_expander.cc for how counters are laid out over the result. `rng` promises a distribution and no
-bits, so nothing of it is decided.
+Sources: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3" (Threefry-2x32, 20 rounds; Philox-4x32, 10
+rounds) and XLA's prng.cc and rng_bit_generator_expander.cc for how counters are laid out over the result. `rng`
+promises a distribution and no bits, so nothing of it is decided.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def rng_bit_generator(ctx: Context, instr: Instruction, state: Ball) -> Value:
     """(new state, bits). The default algorithm is the target's choice: Philox on CPU and GPU."""
     assert isinstance(instr.shape, TupleShape)
     state_shape, shape = instr.shape.elements
-    assert isinstance(state_shape, ArrayShape) and isinstance(shape, ArrayShape)
+    assert isinstance(state_shape, ArrayShape)
+    assert isinstance(shape, ArrayShape)
     if state.dtype.name != "u64" or not (shape.dtype.is_integer or shape.dtype.is_float):
         raise Unsupported("rng-bit-generator", f"{shape.dtype} from a state of {state.dtype}")
     algorithm = word(instr, "algorithm", "rng_default")
@@ -125,7 +126,9 @@ def _threefry(x: tuple[Array, Array], key: tuple[Array, Array]) -> tuple[Array, 
 
 
 def _philox_bits(state: Array, shape: ArrayShape) -> tuple[Array, Array]:
-    """state: (key, counter low, counter high), or (key, counter high) with low = key: four 32-bit words a count of 128 bits."""
+    """state: (key, counter low, counter high), or (key, counter high) with low = key: four 32-bit words a count of
+    128 bits.
+    """
     key = state[:1]
     low, high = (state[1:2], state[2:3]) if state.size >= 3 else (state[1:2], state[:1])
     wide = shape.dtype.bits == 64

@@ -1,7 +1,7 @@
 """slice, dynamic-slice and dynamic-update-slice.
 
-A dynamic start is clamped to [0, size - slice size] as a mathematical integer, whatever its type: an unsigned or 8-bit start does
-not wrap (operation_semantics, DynamicSlice; openxla/xla#4491, #49121).
+A dynamic start is clamped to [0, size - slice size] as a mathematical integer, whatever its type: an unsigned or
+8-bit start does not wrap (operation_semantics, DynamicSlice; openxla/xla#4491, #49121).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def slice_(ctx: Context, instr: Instruction, a: Ball) -> Value:
 def clamped_starts(
     starts: Sequence[Ball], dims: tuple[int, ...], sizes: tuple[int, ...]
 ) -> tuple[list[int], list[bool]]:
-    """The start of each dimension, and whether it is undecided. `starts`: one scalar a dimension, or the old form, one vector."""
+    """The start of each dimension, and whether it is undecided. `starts`: one scalar a dimension, or the old form,
+    one vector.
+    """
     if len(starts) == 1 and starts[0].mid.ndim == 1:
         values = [int(v) for v in starts[0].mid]
         doubts = [False] * len(values) if starts[0].und is None else [bool(u) for u in starts[0].und]

@@ -1,8 +1,9 @@
 """sort and topk.
 
 Keys whose balls do not overlap have one order; so do exact keys that are equal, where the sort is stable. Elsewhere
-elements form *clusters*: the sorted keys themselves are order statistics and stay decided with a radius (the j-th smallest of
-intervals lies between the j-th smallest of their ends), what travels with them is undecided unless it is equal all over the cluster.
+elements form *clusters*: the sorted keys themselves are order statistics and stay decided with a radius (the j-th
+smallest of intervals lies between the j-th smallest of their ends), what travels with them is undecided unless it is
+equal all over the cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from assay.hlo.shape import ArrayShape, TupleShape
 from assay.reference.bodies import call_batched
 from assay.reference.context import Context
 from assay.reference.ops.movement import moved
-from assay.reference.ops.ordering import Key, code_floats, key_body, key_codes, lexicographic
+from assay.reference.ops.ordering import HIGHEST, LOWEST, Key, code_floats, key_body, key_codes, lexicographic
 from assay.reference.registry import custom_call, operation
 from assay.reference.value import Array, Ball, Value, as_ball, held_dtype, union
 
@@ -28,8 +29,9 @@ from assay.reference.value import Array, Ball, Value, as_ball, held_dtype, union
 class _Sorted:
     """The order of each lane (lanes, n).
 
-    order: the indices in sorted order. joint: (lanes, n - 1), neighbours that may change places; None where none may. broken:
-    (lanes,), where nothing can be said. values: of the first key, the j-th smallest's range as codes, where it is not exact.
+    order: the indices in sorted order. joint: (lanes, n - 1), neighbours that may change places; None where none may.
+    broken: (lanes,), where nothing can be said. values: of the first key, the j-th smallest's range as codes, where
+    it is not exact.
     """
 
     order: Array
@@ -68,8 +70,8 @@ def _lanes(axis: int) -> Callable[[Array], Array]:
 
 @operation("topk")
 def topk(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    """The k largest (smallest) of the last dimension in descending (ascending) total order, and where they stood; of equals
-    the first, as chlo.top_k says, unless is_stable=false.
+    """The k largest (smallest) of the last dimension in descending (ascending) total order, and where they stood; of
+    equals the first, as chlo.top_k says, unless is_stable=false.
     """
     return _top(instr, a, flag(instr, "largest", True), flag(instr, "is_stable", True))
 
@@ -85,7 +87,8 @@ def custom_topk(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
 def _top(instr: Instruction, a: Ball, largest: bool, stable: bool) -> Value:
     assert isinstance(instr.shape, TupleShape)
     values, indices = instr.shape.elements
-    assert isinstance(values, ArrayShape) and isinstance(indices, ArrayShape)
+    assert isinstance(values, ArrayShape)
+    assert isinstance(indices, ArrayShape)
     k = values.dims[-1]
     lane = moved(a, _lanes(-1)) if a.mid.size else a
     if a.mid.size == 0:
@@ -138,11 +141,12 @@ def _by_keys(keys: Sequence[Key], balls: Sequence[Ball], stable: bool) -> _Sorte
 def _ranks(lows: Sequence[Array], highs: Sequence[Array]) -> tuple[Array, Array]:
     """Ranks of the lowest and the highest that each element may be, in one scale a lane (lanes, n).
 
-    Ends of an inexact range are moved out by one, so that equal ranks mean equal exact keys or keys that are apart for sure.
+    Ends of an inexact range are moved out by one, so that equal ranks mean equal exact keys or keys that are apart
+    for sure.
     """
     wide = [
-        (np.where(h > l, l - (l > _MIN), l), np.where(h > l, h + (h < _MAX), h))
-        for l, h in zip(lows, highs, strict=True)
+        (np.where(high > low, low - (low > LOWEST), low), np.where(high > low, high + (high < HIGHEST), high))
+        for low, high in zip(lows, highs, strict=True)
     ]
     if len(wide) == 1:
         return wide[0]
@@ -158,14 +162,13 @@ def _ranks(lows: Sequence[Array], highs: Sequence[Array]) -> tuple[Array, Array]
     return ranks[:, :n], ranks[:, n:]
 
 
-_MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
-
 # ---------------------------------------------------------------- order by any comparator
 
 
 def _by_network(ctx: Context, name: str, lanes: Sequence[Ball], stable: bool) -> _Sorted:
-    """Batcher's odd-even merge sort on indices, each stage one call of the comparator; equal elements keep their order."""
+    """Batcher's odd-even merge sort on indices, each stage one call of the comparator; equal elements keep their
+    order.
+    """
     count, n = lanes[0].dims
     order = np.broadcast_to(np.arange(n), (count, n)).copy()
     broken = np.zeros(count, bool)
@@ -195,7 +198,9 @@ def _by_network(ctx: Context, name: str, lanes: Sequence[Ball], stable: bool) ->
 
 
 def _network(n: int) -> list[tuple[Array, Array]]:
-    """The stages of Batcher's network for n elements: pairs of positions to compare and exchange (Knuth 5.2.2, Algorithm M)."""
+    """The stages of Batcher's network for n elements: pairs of positions to compare and exchange (Knuth 5.2.2,
+    Algorithm M).
+    """
     stages = []
     top = 1 << max(n - 1, 0).bit_length() - 1 if n > 1 else 0
     p = top
@@ -232,7 +237,9 @@ def _rearranged(lane: Ball, found: _Sorted, keys: Sequence[Key] | None, operand:
 
 
 def _order_statistics(key: Key, result: Ball, low: Array, high: Array) -> Ball:
-    """The sorted first key: its j-th element lies between the j-th smallest lower end and the j-th smallest upper end."""
+    """The sorted first key: its j-th element lies between the j-th smallest lower end and the j-th smallest upper
+    end.
+    """
     apart = low != high
     if not apart.any():
         return Ball(result.dtype, result.mid, result.rad, None)
