@@ -84,7 +84,7 @@ class _Scene:
     def of(ball: Ball, target: Array, mask: Array) -> _Scene:
         outside = np.flatnonzero(mask)
         return _Scene(
-            ball.dtype, mask.shape, ball, target, _thin(outside), _thin(np.arange(mask.size)), int(outside.size)
+            ball.dtype, mask.shape or (1,), ball, target, _thin(outside), _thin(np.arange(mask.size)), int(outside.size)
         )
 
     def at(self, array: Array, flat: Array) -> Array:
