@@ -176,8 +176,9 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     largest = over.reduce(np.multiply, np.maximum(reach, 1.0)) * np.maximum(start, 1.0)
     low = size if x.rad is None else np.maximum(size - x.rad, 0.0)
     smallest = over.reduce(np.multiply, np.minimum(low, 1.0)) * np.minimum(start, 1.0)
-    wild = ~(largest < inner.max) & (smallest < 1.0)
-    wild |= (smallest < smallest_normal(inner)) & (largest > 1.0) & (mid != 0)
+    kept = x.dtype.part if over.stages else inner
+    wild = ~(largest < kept.max) & (smallest < 1.0)
+    wild |= (smallest < smallest_normal(kept)) & (largest > 1.0) & (mid != 0)
     und = union(any_undecided(x, init, over), wild & ~np.isnan(mid))
     if n == 1 and init.exact and (init.mid == 1).all():
         return Ball(x.dtype, mid, x.rad if rad is None else rad, und)

@@ -65,7 +65,7 @@ def summed(
     if stages:
         extra = total(extra, stages * unit_roundoff(dtype) * magnitude)
     reach = magnitude if rad is None else magnitude + rad
-    over = ~(reach < inner.part.max)
+    over = ~(reach < (dtype if stages else inner).part.max)
     if over.any():
         # All of one sign overflow for sure, if they do; else a partial sum may overflow or not.
         mixed = ~(np.abs(mid) >= magnitude * (1 - 2.0**-20))
@@ -87,7 +87,7 @@ def reduction_stages(n: int) -> int:
     """How often XLA stores partial results of a reduction of n terms: tree_reduction_rewriter.cc splits by windows
     (8 at least).
     """
-    return 0 if n < 2 else ceil(log(n, 8))
+    return 0 if n <= 8 else ceil(log(n, 8))
 
 
 def whole(*arrays: Array) -> bool:
