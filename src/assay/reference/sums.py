@@ -87,7 +87,7 @@ def reduction_stages(n: int) -> int:
     """How often XLA stores partial results of a reduction of n terms: tree_reduction_rewriter.cc splits by windows
     (8 at least).
     """
-    return 0 if n <= 8 else ceil(log(n, 8))
+    return 0 if n < 2 else ceil(log(n, 8))
 
 
 def whole(*arrays: Array) -> bool:
