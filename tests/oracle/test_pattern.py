@@ -229,8 +229,8 @@ def accuracy(chosen: list[tuple[Corruption, tuple[int, ...], str]], seed: int) -
 
 
 def test_at_least_95_percent_of_corruptions_are_named() -> None:
-    tried, missed = accuracy(cases()[::5], 11)
-    assert tried > 150
+    tried, missed = accuracy(cases()[::8], 11)
+    assert tried > 95
     assert len(missed) <= 0.05 * tried, "\n".join(missed)
 
 

@@ -96,12 +96,11 @@ def _convertible(given: np.dtype[np.generic], dtype: DType) -> bool:
 
 def _read(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} holds one bare array; save the arguments with np.savez")
-            return {name: file[name] for name in file.files}
-    except InputError:
-        raise
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise InputError(f"{path} holds one bare array; save the arguments with np.savez")
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:

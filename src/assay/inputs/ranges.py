@@ -101,7 +101,7 @@ class _Walk:
 
     def run(self) -> None:
         # Demands that come in through calls multiply with the call sites; past any sensible number they are dropped.
-        budget = 50_000 + 20 * sum(len(c.instructions) for c in self.module.computations)
+        budget = 20_000 + 10 * sum(len(c.instructions) for c in self.module.computations)
         while self.pending and budget:
             budget -= 1
             value = self.pending.popleft()

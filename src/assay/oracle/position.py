@@ -19,8 +19,8 @@ from assay.reference.value import Array
 FILLED = 0.7
 """Share of a region that must be outside."""
 
-FULL = 0.9
-"""Share that makes a region better than a plainer one that is filled less."""
+LEVELS = (0.995, 0.97, 0.9, FILLED)
+"""A region that reaches a level is better than a plainer one that does not."""
 
 LANES = 128
 FEW = 8
@@ -37,13 +37,13 @@ def locate(mask: Array, blank: Array | None, dtype: DType) -> str:
     if count == 1:
         return "one element"
     regions = [(words, _filled(mask, blank, region)) for words, region in _regions(mask, box, dtype)]
-    for enough in (FULL, FILLED):
+    regions.append(_flat_run(mask, blank))
+    for enough in LEVELS:
         for words, filled in regions:
             if filled >= enough:
                 return words
     return (
-        _flat_run(mask, blank)
-        or _lattice(mask, blank)
+        _lattice(mask, blank)
         or _tiles(mask, blank, dtype)
         or _slices(mask, blank)
         or _flat_stride(mask, blank)
@@ -107,18 +107,16 @@ def _tile_around(dims: tuple[int, ...], box: Box, tile: tuple[int, int]) -> Box 
     return tuple(found)
 
 
-def _flat_run(mask: Array, blank: Array | None) -> str | None:
-    """A run of elements in row-major order that is no box."""
+def _flat_run(mask: Array, blank: Array | None) -> tuple[str, float]:
+    """The run of elements in row-major order from the first to the last that is outside, and how far it is filled."""
     flat = mask.reshape(-1)
     where = np.flatnonzero(flat)
     low, high = int(where[0]), int(where[-1])
-    length = high - low + 1
-    blanks = 0 if blank is None else int(blank.reshape(-1)[low : high + 1].sum())
-    if where.size < FILLED * (length - blanks) or where.size < 2 or length == mask.size:
-        return None
+    run = slice(low, high + 1)
+    filled = _share(flat[run], None if blank is None else blank.reshape(-1)[run])
     if high == mask.size - 1:
-        return f"tail from flat index {low}"
-    return f"flat indices {low} to {high}"
+        return (f"tail from flat index {low}" if low else "everywhere"), filled
+    return f"flat indices {low} to {high}", filled
 
 
 def _lattice(mask: Array, blank: Array | None) -> str | None:

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from assay.errors import InputError
+from assay.hlo.parse import parse_module
+from assay.inputs.arguments import fit_arguments, load_arguments
+
+MODULE = parse_module(
+    "HloModule m\n\nENTRY e {\n  x = f32[2,3]{1,0} parameter(0)\n  t = (bf16[4]{0}, s32[]) parameter(1)\n"
+    "  flag = pred[] parameter(2)\n  ROOT r = f32[] constant(0)\n}\n"
+)
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+B = np.array([1.5, -2, 0, np.inf], ml_dtypes.bfloat16)
+
+
+def saved(path: Path, *arrays: object, **named: object) -> Path:
+    np.savez(path / "args.npz", *arrays, **named)
+    return path / "args.npz"
+
+
+def check(arrays: list[np.ndarray]) -> None:
+    assert [a.dtype.name for a in arrays] == ["float32", "bfloat16", "int32", "bool"]
+    np.testing.assert_array_equal(arrays[0], X)
+    assert arrays[1].tobytes() == B.tobytes()
+    assert (arrays[2].item(), arrays[3].item()) == (7, True)
+
+
+def test_arrays_by_position_number_and_name(tmp_path: Path) -> None:
+    rest = (B, np.int32(7), np.bool_(True))
+    check(load_arguments(saved(tmp_path, X, *rest), MODULE))
+    check(load_arguments(saved(tmp_path, arg3=rest[2], arg0=X, arg2=rest[1], arg1=rest[0]), MODULE))
+    check(load_arguments(saved(tmp_path, **{"flag": rest[2], "t.1": rest[1], "x": X, "t.0": rest[0]}), MODULE))
+    check(load_arguments(saved(tmp_path, a=X, b=rest[0], c=rest[1], d=rest[2]), MODULE))
+
+
+def test_more_than_ten_arrays_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    arrays = [np.float32(i) for i in range(12)]
+    text = "".join(f"  p{i} = f32[] parameter({i})\n" for i in range(12))
+    module = parse_module(f"HloModule m\n\nENTRY e {{\n{text}  ROOT r = f32[] constant(0)\n}}\n")
+    path = saved(tmp_path, **{f"arg{i}": arrays[i] for i in reversed(range(12))})
+    assert [a.item() for a in load_arguments(path, module)] == list(range(12))
+    assert [a.item() for a in load_arguments(path, None)] == list(range(12))
+
+
+def test_exact_conversions_are_made(tmp_path: Path) -> None:
+    check(load_arguments(saved(tmp_path, X.astype(np.float64), B.astype(np.float32), 7, True), MODULE))
+    check(fit_arguments([X.tolist(), B.astype(np.float64), 7, True], MODULE))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (0, X.T, r"arr_0 has shape \[3, 2\], the parameter is f32\[2,3\]"),
+        (0, X + np.ones(1) / 3, r"arr_0 is float64 and the .* f32\[2,3\].*value at \[0, 0\].*astype\('float32'\)"),
+        (0, X + 1j, r"arr_0 is complex64, the parameter is f32\[2,3\]"),
+        (1, np.ones(4, np.int16) * 1001, r"arr_1 is int16 and the parameter bf16\[4\]"),
+        (2, np.int64(2**40), r"arr_2 is int64 and the parameter s32\[\].*the scalar"),
+        (2, np.float32(7), r"arr_2 is float32, the parameter is s32\[\]"),
+        (3, np.int32(1), r"arr_3 is int32, the parameter is pred\[\]"),
+        (3, np.zeros((), "V3"), r"arr_3 is \|V3, the parameter is pred\[\]"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(tmp_path: Path, place: int, value: object, message: str) -> None:
+    arrays: list[object] = [X.astype(np.float64), B, 7, True]
+    arrays[place] = value
+    with pytest.raises(InputError, match=message) as caught:
+        load_arguments(saved(tmp_path, *arrays), MODULE)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        load_arguments(tmp_path / "none.npz", MODULE)
+    (tmp_path / "text.npz").write_text("hello")
+    with pytest.raises(InputError, match=r"Python objects|not an \.npz"):
+        load_arguments(tmp_path / "text.npz", MODULE)
+    (tmp_path / "empty.npz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"not an \.npz"):
+        load_arguments(tmp_path / "empty.npz", MODULE)
+    whole = saved(tmp_path, X, X).read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"not an \.npz"):
+        load_arguments(tmp_path / "cut.npz", MODULE)
+    np.save(tmp_path / "bare.npy", X)
+    with pytest.raises(InputError, match="one bare array"):
+        load_arguments(tmp_path / "bare.npy", MODULE)
+    np.savez(tmp_path / "objects.npz", np.array([{}], object))
+    with pytest.raises(InputError, match="Python objects"):
+        load_arguments(tmp_path / "objects.npz", MODULE)
+    with pytest.raises(InputError, match=r"not an \.npz"):
+        load_arguments(tmp_path, MODULE)
+
+
+def test_the_wrong_number_of_arrays(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"args.npz has 2 arrays, m takes 4"):
+        load_arguments(saved(tmp_path, X, X), MODULE)
+    with pytest.raises(InputError, match="1 arguments were given, m takes 4"):
+        fit_arguments([1], MODULE)
+
+
+def test_nan_and_infinity_pass_through_a_conversion(tmp_path: Path) -> None:
+    values = np.array([[np.nan, np.inf, -np.inf], [0, 1, 2]])
+    [x, *_] = load_arguments(saved(tmp_path, values, B, 7, True), MODULE)
+    np.testing.assert_array_equal(x, values)
