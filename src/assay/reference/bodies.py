@@ -121,8 +121,8 @@ def _applied(ctx: Context, instruction: Instruction, arguments: Sequence[Value],
         case "while" | "conditional" | "reduce" | "sort" | "rng" | "rng-bit-generator" | "custom-call":
             raise Unsupported(instruction.opcode, "in a computation applied to elements")
         case "select" | "clamp":  # there a scalar among arrays means another thing
-            shape = np.broadcast_shapes(*(as_ball(operand).dims for operand in operands))
-            operands = [_spread(operand, shape) for operand in operands]
+            dims = np.broadcast_shapes(*(as_ball(operand).dims for operand in operands))
+            operands = [_spread(operand, dims) for operand in operands]
     return find(instruction.opcode)(ctx, instruction, *operands)
 
 

@@ -164,7 +164,8 @@ def lu(a: Bounded, gamma: float) -> tuple[Bounded, Array] | None:
     moved = low_inverse @ error @ up_inverse  # (m, n)
 
     def again(f: Array) -> Array:
-        return moved + np.tril(f[:, :rank], -1) @ np.triu(f[:rank])
+        more: Array = moved + np.tril(f[:, :rank], -1) @ np.triu(f[:rank])
+        return more
 
     f = _settled(moved, again)
     if f is None or f[:rank, :rank].diagonal().max() >= 0.5:

@@ -36,6 +36,7 @@ class Over:
     terms: int
     alike: Callable[[Array, Array, Array, DType], Array | bool]
     stages: int
+    counts: Array | None = None
 
 
 Fold = Callable[[Context, Ball, Ball, Over], Ball]
@@ -146,7 +147,7 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
         rad,
         und,
         magnitude=magnitude,
-        terms=n,
+        terms=n if over.counts is None else over.counts,
         steady=steady,
         exact=exact,
         within=within,

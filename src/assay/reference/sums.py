@@ -42,7 +42,7 @@ def summed(
     und: Array | None,
     *,
     magnitude: Array,
-    terms: int,
+    terms: int | Array,
     steady: Array | bool = False,
     exact: bool = False,
     within: DType | None = None,
@@ -76,7 +76,7 @@ def summed(
         total(rad, extra),
         und,
         magnitude=magnitude,
-        terms=max(terms, 1),
+        terms=np.maximum(terms, 1),
         steady=steady,
         exact=exact,
         within=within,
@@ -127,7 +127,8 @@ def alike(ctx: Context, x: Array, axes: Sequence[int], mid: Array, magnitude: Ar
     for start in range(0, len(found), rows):
         block = moved[start : start + rows].astype(target)
         found[start : start + rows] = np.add.accumulate(block, axis=1, dtype=target)[:, -1]
-    return ~(np.abs(found.reshape(mid.shape) - mid) <= np.sqrt(n) * u * magnitude)
+    steady: Array = ~(np.abs(found.reshape(mid.shape) - mid) <= np.sqrt(n) * u * magnitude)
+    return steady
 
 
 def few_valued(x: Array) -> Array:

@@ -113,7 +113,11 @@ def either(a: Value, b: Value) -> Value:
     if not isinstance(a, Ball) or not isinstance(b, Ball) or a.mid.size == 0:
         return a
     everywhere = np.ones(a.mid.shape, bool)
-    return selected(Ball(PRED, everywhere, None, everywhere), a, b)
+    found = selected(Ball(PRED, everywhere, None, everywhere), a, b)
+    rad = None if found.rad is None else np.asarray(found.rad)
+    return Ball(
+        found.dtype, found.mid, rad, np.asarray(found.und) if found.und is not None and found.und.any() else None
+    )
 
 
 def changed_undecided(before: Value, after: Value) -> Value:

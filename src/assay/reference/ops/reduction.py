@@ -100,9 +100,9 @@ def _any_body(ctx: Context, body: str, lines: Sequence[Ball], inits: Sequence[Ba
         count = n // length
         chunks = [_rows(x, slice(0, count * length)) for x in parts]
         chunks = [moved(x, lambda p: p.reshape(count, length, -1)) for x in chunks]
-        run = [moved(x, lambda p: p[:, 0]) for x in chunks]
+        run = [_columns(x, 0) for x in chunks]
         for step in range(1, length):
-            run = apply(run, [moved(x, lambda p, s=step: p[:, s]) for x in chunks])
+            run = apply(run, [_columns(x, step) for x in chunks])
         total = starts
         for step in range(count):
             total = apply(total, [_rows(x, step) for x in run])
@@ -119,6 +119,10 @@ def _any_body(ctx: Context, body: str, lines: Sequence[Ball], inits: Sequence[Ba
 
 def _rows(x: Ball, where: slice | int) -> Ball:
     return moved(x, lambda part: part[where])
+
+
+def _columns(x: Ball, where: int) -> Ball:
+    return moved(x, lambda part: part[:, where])
 
 
 def _either(ctx: Context, a: Ball, b: Ball, n: int) -> Ball:

@@ -43,7 +43,7 @@ def reduce_window(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     if prod(w.size for w in windows) == 0:
         found = tuple(broadcast_ball(init, places) for init in inits)
     elif kinds is not None:
-        over = over_windows(ctx, windows)
+        over = over_windows(ctx, windows, operands[0].mid.shape)
         found = tuple(fold(ctx, kind, x, init, over) for kind, x, init in zip(kinds, inputs, inits, strict=True))
     else:
         terms = prod(w.size for w in windows)
@@ -89,7 +89,8 @@ def _terms_first(x: Array, windows: tuple[WindowDim, ...]) -> Array:
 # ---------------------------------------------------------------- known bodies
 
 
-def over_windows(ctx: Context, windows: tuple[WindowDim, ...]) -> Over:
+def over_windows(ctx: Context, windows: tuple[WindowDim, ...], dims: tuple[int, ...]) -> Over:
+    """The windows of an operand of `dims`, which is padded already when it is reduced."""
     terms = prod(w.size for w in windows)
 
     def reduce(ufunc: Ufunc, x: Array) -> Array:
@@ -99,7 +100,21 @@ def over_windows(ctx: Context, windows: tuple[WindowDim, ...]) -> Over:
         return _alike(ctx, x, windows, mid, dtype)
 
     # XLA computes long windows from partial results (reduce_window_rewriter.cc), in about two stages a level.
-    return Over(reduce, terms, steady, 2 * reduction_stages(terms))
+    counts = _counts(dims, windows) if _pads(windows) else None
+    return Over(reduce, terms, steady, 2 * reduction_stages(terms), counts)
+
+
+def _pads(windows: tuple[WindowDim, ...]) -> bool:
+    return any(w.pad_low > 0 or w.pad_high > 0 or w.base_dilation > 1 for w in windows)
+
+
+def _counts(dims: tuple[int, ...], windows: tuple[WindowDim, ...]) -> Array:
+    """How many terms of each window are neither padding nor dilation, as floats. (places..)"""
+    counts: Array = np.ones(())
+    for n, w in zip(dims, windows, strict=True):
+        line = padded_and_dilated(np.ones(n), (w,), 0.0)
+        counts = counts[..., None] * _along(np.add, line, w)
+    return counts
 
 
 def windowed(ufunc: Ufunc, x: Array, windows: tuple[WindowDim, ...]) -> Array:
@@ -145,7 +160,7 @@ def _alike(ctx: Context, x: Array, windows: tuple[WindowDim, ...], mid: Array, d
     moved_axes = np.moveaxis(size, axes, range(-len(axes), 0))
     few = few_valued(moved_axes.reshape(*moved_axes.shape[: -len(axes)], -1))
     if few.any():
-        steady |= np.expand_dims(few, axes)
+        steady |= np.expand_dims(few, tuple(axes))
     return steady
 
 
@@ -234,7 +249,8 @@ def _flat_positions(dims: tuple[int, ...], windows: tuple[WindowDim, ...], term:
         np.clip(start * w.stride + offset - w.pad_low, 0, n - 1)
         for start, offset, w, n in zip(starts, offsets, windows, dims, strict=True)
     ]
-    return np.ravel_multi_index(at, dims)
+    flat: Array = np.ravel_multi_index(at, dims)
+    return flat
 
 
 def _scattered(ctx: Context, x: Ball, source: Ball, init: Ball, at: Array, flat: Array) -> Ball:
@@ -254,7 +270,7 @@ def _scattered(ctx: Context, x: Ball, source: Ball, init: Ball, at: Array, flat:
     magnitude = np.bincount(at, np.abs(flat), size).reshape(dims) + np.abs(init.mid)
     rad = None if source.rad is None else np.bincount(at, source.rad.reshape(-1), size).reshape(dims)
     rad = total(rad, init.rad)
-    most = int(np.bincount(at, minlength=1).max(initial=0))
+    most = int(np.bincount(at, minlength=1).max())
     single = most <= 1 and not init.mid.any()
     return summed(
         ctx,
