@@ -34,6 +34,9 @@ def flushes(policy: Policy, dtype: DType) -> bool:
     return policy.flush_subnormals and dtype.part.min_exponent <= -126
 
 
+_MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "reshape", "reverse", "slice", "transpose"}
+
+
 @dataclass(slots=True)
 class Context:
     """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
@@ -54,6 +57,27 @@ class Context:
             self._owners.update({id(i): c for c in self.module.computations for i in c.instructions})
         owner = self._owners.get(id(instruction))
         return None if owner is None else tuple(owner.by_name[name].shape for name in instruction.operands)
+
+    def producers(self, instruction: Instruction) -> tuple[str, ...]:
+        """The opcode that made each operand, seen through moves and calls; `parameter` where it comes from elsewhere.
+
+        For what a compiler may do with two neighbours, such as a / sqrt(b) -> a * rsqrt(b).
+        """
+        if self.operand_shapes(instruction) is None:
+            return ("parameter",) * len(instruction.operands)
+        owner = self._owners[id(instruction)]
+        return tuple(self._maker(owner, name) for name in instruction.operands)
+
+    def _maker(self, owner: Computation, name: str) -> str:
+        made = owner.by_name[name]
+        while True:
+            if made.opcode in _MOVES:
+                made = owner.by_name[made.operands[0]]
+            elif made.opcode == "call":
+                owner = self.module.by_name[made.attributes["to_apply"].lstrip("%")]
+                made = owner.root
+            else:
+                return made.opcode
 
     def rounded(
         self,
@@ -188,9 +212,10 @@ def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, poli
     special = ~np.isfinite(mid)
     over = ~inside & ~special
     if over.any():
-        sure = over & ((size if rad is None else size - rad) >= limit + half_step)
+        threshold = limit + half_step
         if policy.excess_precision and dtype.part.bits < 32:
-            sure = np.zeros_like(sure)  # kept in a wider type, the value would not overflow
+            threshold = max(threshold, F32.max * (1 + 2.0**-25))  # kept in f32, the value would not overflow before
+        sure = over & ((size if rad is None else size - rad) >= threshold)
         und = union(und, over & ~sure)
         if sure.any() and not dtype.is_complex:
             outcome = np.copysign(np.inf if dtype.has_inf else np.nan, mid)

@@ -19,6 +19,10 @@ class Policy:
     convolution).
     ulps: opcode -> element type -> units in the last place that the target's own routine may be off; `default_ulps`
     elsewhere.
+    near_overflow: likewise, for results within a factor of 8 of the largest finite value.
+    per_octave: likewise, further ulps for every factor of two between the operand and 1.
+    absolute: likewise, an error in ulps of 1 whatever the size of the result.
+    merges_exponentials: exp(a) exp(b) may become exp(a + b), exp(a) / exp(b) and exp(a)**b likewise.
     nan_minmax: `propagate` (NaN wins) or `either` (the other operand may win).
     confidence: accumulation bounds hold except with probability 2*exp(-confidence**2/2) a sum (Higham and Mary, 2019,
     "A New Approach to Probabilistic Rounding Error Analysis", Theorem 2.4); infinity asks for the deterministic n*u form.
@@ -29,6 +33,10 @@ class Policy:
     flush_subnormals: bool = True
     accumulate: Mapping[str, str] = field(default_factory=dict)
     ulps: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    near_overflow: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    per_octave: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    absolute: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    merges_exponentials: bool = False
     default_ulps: float = 4.0
     nan_minmax: str = "propagate"
     confidence: float = 8.0

@@ -128,7 +128,7 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
         return a
     source = a.dtype
     for dtype in (source, to):
-        if dtype.numpy is None or dtype.kind == "pred" or dtype.bits < 8 and source.bits != to.bits:
+        if dtype.numpy is None or dtype.kind == "pred" or (dtype.bits < 8 and source.bits != to.bits):
             raise Unsupported("bitcast-convert", f"{source.name} to {to.name}")
     und = a.und
     if source.is_float or source.is_complex:
@@ -138,7 +138,7 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
             und = union(und, np.isnan(part) | unsigned_zero(part))
         if a.rad is not None:
             und = union(und, a.rad > 0)
-        if a.mid.dtype.kind == "f" and source.bits < 64:
+        if ctx.rng is None and source.is_float and source.bits < 64:
             und = union(und, (round_to(source, a.mid) != a.mid) & ~np.isnan(a.mid))
     assert source.numpy is not None and to.numpy is not None
     bits = np.ascontiguousarray(a.mid.astype(source.numpy))

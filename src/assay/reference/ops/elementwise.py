@@ -16,10 +16,10 @@ import numpy as np
 
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
-from assay.reference.context import Context
+from assay.reference.context import Context, smallest_normal, unit_roundoff
 from assay.reference.ops import complex as complex_ops
 from assay.reference.registry import operation
-from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
+from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union, wrap
 
 
 def inexact(dtype: DType) -> bool:
@@ -79,7 +79,8 @@ def add(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     mid = a.mid + b.mid
     if a.dtype.is_float:
         mid = forget_sign(mid, a.mid, b.mid)
-    return ctx.rounded(a.dtype, mid, total(a.rad, b.rad), union(und, opposite_infinities(a, b)))
+    rad = total(a.rad, b.rad)
+    return ctx.rounded(a.dtype, mid, rad, union(und, opposite_infinities(a, b)), error=reordering_error(a.dtype, mid, rad))
 
 
 @operation("subtract")
@@ -93,7 +94,8 @@ def subtract(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if a.dtype.is_float and not mid.all():
         # 0 - b may become -b, so that every difference of zeros is a zero of unknown sign.
         mid = np.where((mid == 0) & (a.mid == 0), -0.0, mid)
-    return ctx.rounded(a.dtype, mid, total(a.rad, b.rad), union(und, opposite_infinities(a, b)))
+    rad = total(a.rad, b.rad)
+    return ctx.rounded(a.dtype, mid, rad, union(und, opposite_infinities(a, b)), error=reordering_error(a.dtype, mid, rad))
 
 
 def opposite_infinities(a: Ball, b: Ball) -> Array | None:
@@ -102,6 +104,17 @@ def opposite_infinities(a: Ball, b: Ball) -> Array | None:
         return None
     finite = np.isfinite(a.mid) & np.isfinite(b.mid)
     return None if finite.all() else ~finite
+
+
+def reordering_error(dtype: DType, mid: Array, rad: Array | None) -> Array | None:
+    """What lifts the error of an inexact result on exact operands, which is known, to the half ulp that any result may have.
+
+    (x + c) + d may become x + (c + d), and x c d likewise: the errors of the parts then change places.
+    """
+    if rad is not None or dtype.part.name == "f64":
+        return None
+    off = np.abs(round_to(dtype, mid) - mid)
+    return np.where((off > 0) & np.isfinite(mid), np.maximum(unit_roundoff(dtype) * np.abs(mid) - off, 0.0), 0.0)
 
 
 def product_radius(a: Ball, b: Ball) -> Array | None:
@@ -125,7 +138,18 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if a.dtype.is_complex:
         return complex_ops.multiply(ctx, a, b)
     mid = forget_sign(a.mid * b.mid, a.mid, b.mid)
-    return ctx.rounded(a.dtype, mid, product_radius(a, b), union(und, infinite_times_zero(a, b)))
+    rad = product_radius(a, b)
+    error = total(reordering_error(a.dtype, mid, rad), merged_exponentials(ctx, instr, a.dtype, mid))
+    return ctx.rounded(a.dtype, mid, rad, union(und, infinite_times_zero(a, b)), error=error)
+
+
+def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
+    """Where exp(a) exp(b) may become exp(a + b): the sum is the result's logarithm, and its rounding is multiplied by it."""
+    if not ctx.policy.merges_exponentials or not {"exponential", "parameter"} & set(ctx.producers(instr)):
+        return None
+    size = np.abs(mid)
+    usable = np.isfinite(mid) & (size > 0)
+    return np.where(usable, 1.1 * unit_roundoff(dtype) * np.abs(np.log(np.where(usable, size, 1.0))) * size, 0.0)
 
 
 def infinite_times_zero(a: Ball, b: Ball) -> Array | None:
@@ -148,11 +172,15 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         numerator = touches_zero(a)
         und = union(und, sign_lost, None if numerator is None else by_zero & numerator)
     und = union(und, touches_zero(b))
+    rad = quotient_radius(a, b, mid)
     # A division by a constant may become a product with its rounded reciprocal, which is exact for powers of two.
-    inexact_reciprocal = np.abs(np.frexp(b.mid)[0]) != 0.5
-    ulps = ctx.policy.routine_ulps("divide", a.dtype.name) or 0.0
-    error = np.where(inexact_reciprocal, reciprocal_error(ctx, a.dtype, mid, ulps), 0.0)
-    return ctx.rounded(a.dtype, mid, quotient_radius(a, b, mid), und, error=error)
+    whole_reciprocal = np.abs(np.frexp(b.mid)[0]) == 0.5
+    error = total(
+        reciprocal_error(a.dtype, mid, rad, whole_reciprocal),
+        root_reciprocal_error(ctx, instr, a.dtype, mid),
+        merged_exponentials(ctx, instr, a.dtype, mid),
+    )
+    return ctx.rounded(a.dtype, mid, rad, und, error=error)
 
 
 def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
@@ -163,13 +191,27 @@ def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
     above = total(a.rad, None if b.rad is None else np.abs(mid) * b.rad)
     assert above is not None
     rad = np.where(above == 0, 0.0, above / least)
-    return np.where(np.isfinite(rad) & (rad >= 0), rad, 0.0)
+    return np.where(np.isfinite(rad) & (rad >= 0), rad, 0.0)  # undecided elsewhere
 
 
-def reciprocal_error(ctx: Context, dtype: DType, mid: Array, ulps: float) -> Array:
-    """Error of a routine that is off by `ulps` of the type in which it computes (f32 for the narrow types)."""
-    u = 2.0 ** -(max(dtype.mantissa, 23) + 1)
-    return np.where(np.isfinite(mid), 2 * ulps * u * np.abs(mid), 0.0)
+def reciprocal_error(dtype: DType, mid: Array, rad: Array | None, whole_reciprocal: Array) -> Array:
+    """What x * round(1 / c) may be off beyond a correctly rounded x / c: 2 u (1 + u) in all."""
+    u = unit_roundoff(dtype)
+    half_step = smallest_normal(dtype) * u  # of subnormals
+    size = np.abs(mid)
+    if rad is not None:
+        return np.where(np.isfinite(mid) & ~whole_reciprocal, 1.1 * u * (size + rad), 0.0)
+    off = np.abs(round_to(dtype, mid) - mid)
+    error = 1.1 * u * size + np.maximum(u * size, half_step) - off
+    return np.where(np.isfinite(mid) & ~whole_reciprocal, error, np.where(off > 0, np.maximum(u * size - off, 0.0), 0.0))
+
+
+def root_reciprocal_error(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
+    """Where a / sqrt(b) may become a * rsqrt(b), with the error of rsqrt's routine."""
+    if ctx.producers(instr)[1] not in ("sqrt", "power", "parameter"):
+        return None
+    ulps = ctx.policy.routine_ulps("rsqrt", dtype.name)
+    return None if ulps is None else np.where(np.isfinite(mid), (2 * ulps + 1) * unit_roundoff(dtype) * np.abs(mid), 0.0)
 
 
 def integer_quotient(dtype: DType, a: Array, b: Array) -> Array:

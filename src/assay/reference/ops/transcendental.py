@@ -13,11 +13,12 @@ import numpy as np
 from scipy import special
 
 from assay.hlo.module import Instruction
-from assay.reference.context import Context
+from assay.hlo.shape import DType
+from assay.reference.context import Context, unit_roundoff
 from assay.reference.ops import complex as complex_ops
-from assay.reference.ops.elementwise import inexact, touches_zero, unsigned_zero
+from assay.reference.ops.elementwise import inexact, merged_exponentials, touches_zero, unsigned_zero
 from assay.reference.registry import operation
-from assay.reference.value import Array, Ball, Value, held_dtype, union, wrap
+from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
 
 LN2 = float(np.log(2.0))
 
@@ -105,7 +106,31 @@ def unary(ctx: Context, instr: Instruction, a: Ball) -> Value:
     rad = None
     if a.rad is not None:
         rad, und = propagated(instr.opcode, function, a, mid, und)
-    return ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.routine_ulps(instr.opcode, a.dtype.name))
+    if instr.opcode == "log" and ctx.producers(instr)[0] in ("power", "parameter"):
+        # log(a**b) may become b log(a): one rounding more.
+        rad = total(rad, np.where(np.isfinite(mid), 1.1 * unit_roundoff(a.dtype) * np.abs(mid), 0.0))
+    return routine(ctx, instr.opcode, a.dtype, mid, rad, und, a.mid)
+
+
+def routine(
+    ctx: Context, opcode: str, dtype: DType, mid: Array, rad: Array | None, und: Array | None, operand: Array | None = None
+) -> Ball:
+    """The result of a target's own routine, whose error the policy has in up to four parts."""
+    policy, name = ctx.policy, dtype.name
+    ulp = 2 * unit_roundoff(dtype)
+    size = np.where(np.isfinite(mid), np.abs(mid), 0.0)
+    parts: list[Array] = []
+    if edge := policy.near_overflow.get(opcode, {}).get(name):
+        near = size > dtype.max / 8
+        if near.any():
+            parts.append(np.where(near, edge * ulp * size, 0.0))
+    if slope := policy.per_octave.get(opcode, {}).get(name):
+        assert operand is not None
+        octaves = np.abs(np.log2(np.where((operand == 0) | ~np.isfinite(operand), 1.0, np.abs(operand))))
+        parts.append(slope * octaves * ulp * size)
+    if fixed := policy.absolute.get(opcode, {}).get(name):
+        parts.append(np.where(size > 0, fixed * ulp, 0.0))
+    return ctx.rounded(dtype, mid, rad, und, ulps=policy.routine_ulps(opcode, name), error=total(*parts))
 
 
 def propagated(opcode: str, function: Function, a: Ball, mid: Array, und: Array | None) -> tuple[Array, Array | None]:
@@ -146,7 +171,7 @@ def atan2(ctx: Context, instr: Instruction, y: Ball, x: Ball) -> Value:
             und = union(und, (y.mid == 0) & (x.rad > 0) & (low_x <= 0) & (np.abs(x.mid) <= x.rad))
         share = np.where(np.isfinite(size) & (size > 0), np.minimum(off / size, 1.0), 0.0)
         rad = np.arcsin(share)
-    return ctx.rounded(y.dtype, mid, rad, und, ulps=ctx.policy.routine_ulps("atan2", y.dtype.name))
+    return routine(ctx, "atan2", y.dtype, mid, rad, und)
 
 
 @operation("power")
@@ -161,7 +186,8 @@ def power(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if a.rad is not None or b.rad is not None:
         rad, open_ = power_radius(a, b, mid)
         und = union(und, open_)
-    return ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.routine_ulps("power", a.dtype.name))
+    rad = total(rad, merged_exponentials(ctx, instr, a.dtype, mid))
+    return routine(ctx, "power", a.dtype, mid, rad, und)
 
 
 def special_power(a: Ball, b: Ball, mid: Array) -> Array | None:
