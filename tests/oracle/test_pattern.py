@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from assay.hlo.shape import DTYPES, ArrayShape
+from assay.inputs.domain import Domain
+from assay.inputs.generate import draw as draw_input
 from assay.oracle.compare import compare_output
 from assay.oracle.pattern import describe
 from assay.reference.value import Array, Ball, from_array
@@ -313,3 +315,20 @@ def test_several_rows_and_tiles() -> None:
     assert said(right, rows) == "3 of 64 rows"
     assert said(right, tiles) == "2 of 32 8x128 tiles"
     assert said(right, stride) == "every 1001st element"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", [t.name for t in DTYPES.values() if t.numpy is not None])
+def test_nothing_that_a_target_may_return_upsets_it(name: str) -> None:
+    dtype = DTYPES[name]
+    rng = np.random.default_rng(len(name))
+    for dims in ((), (1,), (2,), (1, 1), (3, 1, 4), (17, 9), (300,), (2, 1, 3, 1, 2)):
+        for kind in ("normal", "edges", "zeros", "stamps"):
+            right, wrong = (draw_input(ArrayShape(dtype, dims), Domain(), seed, 0, kind) for seed in (1, 2))
+            ball = from_array(dtype, right)
+            rad = np.where(np.isfinite(ball.mid), np.abs(ball.mid) / 64, 0.0) if dtype.mantissa else None
+            ball = Ball(dtype, ball.mid, rad, rng.random(dims) < 0.2 if rng.random() < 0.5 else None)
+            compared = compare_output(ball, wrong, ArrayShape(dtype, dims))
+            words = describe(ball, wrong, compared, {"a": right, "b": np.zeros(dims, np.int8), "c": np.ones((), "c16")})
+            assert words
+            assert (words == "none") == (compared.outside == 0)

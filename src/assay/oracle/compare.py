@@ -74,8 +74,8 @@ def compare_output(ball: Ball, target: Array, shape: ArrayShape) -> OutputCompar
     """How `target`, an output of element type and dimensions `shape`, compares with its reference."""
     _check(ball, target, shape)
     tally = _Tally(shape)
-    rms = 0.0 if ball.rad is None else _rms(ball)
     with np.errstate(all="ignore"):
+        rms = 0.0 if ball.rad is None else _rms(ball)
         for block in blocks(shape.dims):
             mid, found = _part(ball.mid, shape, block), _part(target, shape, block)
             rad = None if ball.rad is None else _part(ball.rad, shape, block)
@@ -90,7 +90,8 @@ def vague_mask(ball: Ball) -> Array | None:
     """Elements whose radius says nothing: larger than the element, and than 1 % of the output's root mean square."""
     if ball.rad is None or not (ball.dtype.is_float or ball.dtype.is_complex):
         return None
-    return _vague(ball.mid, ball.rad, _rms(ball))
+    with np.errstate(all="ignore"):
+        return _vague(ball.mid, ball.rad, _rms(ball))
 
 
 def blocks(dims: tuple[int, ...], limit: int = BLOCK) -> Iterator[Block]:

@@ -41,8 +41,13 @@ def describe(
     mask = comparison.outside_mask
     if mask is None or not comparison.outside:
         return "none"
+    with np.errstate(all="ignore"):
+        return _described(ball, target, mask, candidates or {})
+
+
+def _described(ball: Ball, target: Array, mask: Array, candidates: Mapping[str, Array]) -> str:
     scene = _Scene.of(ball, target, mask)
-    relation = next((r for r in _relations(scene, candidates or {}) if scene.holds(r)), None)
+    relation = next((r for r in _relations(scene, candidates) if scene.holds(r)), None)
     if relation is None:
         return locate(mask, None, ball.dtype)
     if relation.loose:
