@@ -4,6 +4,7 @@ the operations they are made of. The variance is E[x^2] - E[x]^2 there, whose ca
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -35,7 +36,7 @@ class _Channels:
     def apply(self, opcode: str, *operands: Ball) -> Ball:
         shape = np.broadcast_shapes(*(x.mid.shape for x in operands))
         spread = [moved(x, lambda part: np.broadcast_to(part, shape)) for x in operands]
-        return as_ball(find(opcode)(self.ctx, self.instr, *spread))
+        return as_ball(find(opcode)(self.ctx, replace(self.instr, opcode=opcode), *spread))
 
     def across(self, x: Ball) -> Ball:
         """A value a channel, against the operand's shape."""

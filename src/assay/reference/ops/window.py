@@ -270,7 +270,7 @@ def _scattered(ctx: Context, x: Ball, source: Ball, init: Ball, at: Array, flat:
     magnitude = np.bincount(at, np.abs(flat), size).reshape(dims) + np.abs(init.mid)
     rad = None if source.rad is None else np.bincount(at, source.rad.reshape(-1), size).reshape(dims)
     rad = total(rad, init.rad)
-    most = int(np.bincount(at, minlength=1).max())
+    most = int(np.max(np.bincount(at, minlength=1)))
     single = most <= 1 and not init.mid.any()
     return summed(
         ctx,

@@ -1,0 +1,49 @@
+"""batch-norm-* against XLA:CPU, which expands them, and against the textbook."""
+
+from __future__ import annotations
+
+import numpy as np
+from xla_cpu import assert_hlo_agrees
+
+RNG = np.random.default_rng(8)
+
+
+def operands(*names):
+    return [
+        RNG.normal(size=(4, 5, 6) if name in "xg" else 5).astype(np.float32) ** (2 if name == "v" else 1)
+        for name in names
+    ]
+
+
+def text(operation, parameters, result):
+    lines = [f"  p{i} = f32[{'4,5,6' if name in 'xg' else '5'}] parameter({i})" for i, name in enumerate(parameters)]
+    names = ", ".join(f"p{i}" for i in range(len(parameters)))
+    return (
+        "HloModule m\n\nENTRY e {\n"
+        + "\n".join(lines)
+        + f"\n  ROOT r = {result} {operation}({names}), epsilon=0.001, feature_index=1\n}}\n"
+    )
+
+
+def test_inference():
+    x, s, o, m, v = operands(*"xsomv")
+    (ball,) = assert_hlo_agrees(text("batch-norm-inference", "xsomv", "f32[4,5,6]"), x, s, o, m, v)
+    x, s, o, m, v = (a.astype(float) for a in (x, s, o, m, v))
+    across = (None, slice(None), None)
+    want = (x - m[across]) / np.sqrt(v[across] + np.float32(0.001)) * s[across] + o[across]
+    np.testing.assert_allclose(ball.mid, want, rtol=1e-10, atol=1e-10)
+    assert (ball.rad < 1e-5 * (1 + np.abs(ball.mid)) * 10).all()
+
+
+def test_training():
+    x, s, o = operands(*"xso")
+    out, mean, variance = assert_hlo_agrees(text("batch-norm-training", "xso", "(f32[4,5,6], f32[5], f32[5])"), x, s, o)
+    np.testing.assert_allclose(mean.mid, x.astype(float).mean((0, 2)), atol=1e-12)
+    np.testing.assert_allclose(variance.mid, x.astype(float).var((0, 2)), atol=1e-12)
+    assert out.rad.max() < 1e-3
+
+
+def test_gradient():
+    x, s, m, v, g = operands(*"xsmvg")
+    balls = assert_hlo_agrees(text("batch-norm-grad", "xsmvg", "(f32[4,5,6], f32[5], f32[5])"), x, s, m, v, g)
+    np.testing.assert_allclose(balls[2].mid, g.astype(float).sum((0, 2)), atol=1e-12)
