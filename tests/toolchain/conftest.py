@@ -1,4 +1,4 @@
-"""Workers for the tests of this room. A Worker takes seconds to start, so one is shared where a test leaves it usable."""
+"""A Worker takes seconds to start, so one is shared by all tests that leave it usable."""
 
 from __future__ import annotations
 

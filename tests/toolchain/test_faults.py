@@ -204,7 +204,7 @@ def test_nothing_outlives_the_host(how: signal.Signals) -> None:
     parent.send_signal(how)
     parent.wait(20)
     parent.stdout.close()
-    gone, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=10)
     assert not alive, alive
 
 
@@ -212,7 +212,7 @@ def _task(worker: Worker, job: str | int) -> float:
     if isinstance(job, str):
         worker.fault(job, timeout_s=2.0 if job == "hang" else None)
         return -1.0
-    text = ADD.replace("add(p, p)", f"multiply(p, c)\n").replace(
+    text = ADD.replace("add(p, p)", "multiply(p, c)\n").replace(
         "  ROOT", f"  c = f32[2] constant({{{job}, 1}})\n  ROOT"
     )
     compiled = worker.compile(text, "hlo-text")

@@ -106,7 +106,7 @@ def requirements(wanted: dict[str, str]) -> list[str]:
     given the numpy and scipy of its time, as those drop names that it uses.
     """
     version = wanted["jax"]
-    needed = [f"jax[cpu]=={version}", f"jaxlib<={version}"]
+    needed = [f"jax[cpu]=={version}", f"jaxlib<={version}", "flatbuffers"]  # jax.export reads its artifacts with it
     number = tuple(int(n) for n in re.findall(r"\d+", version)[:3])
     if number < (0, 4, 26):
         needed += ["numpy<2", "scipy<1.13"]

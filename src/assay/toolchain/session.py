@@ -181,17 +181,21 @@ class Worker:
         `arrays`: one for each flat parameter, of its dtype and shape, else InputError. They are copied in for each run.
         Sub-byte integers are ml_dtypes' (int4, uint4, ...), one byte an element.
         """
-        if self._process.child is None or self._process.child.pid != compiled.child:
+        if not self.holds(compiled):
             raise StaleHandle("run: the process that compiled this program has ended since; compile it again")
-        _check_arguments(compiled.parameters, arrays)
+        _check_arguments([p for p in compiled.parameters if p.dtype != "token"], arrays)
         blobs: list[Any] = []
         specs = [put_array(a, blobs) for a in arrays]
         reply, out = self._ask({"op": "run", "handle": compiled.handle, "arrays": specs}, blobs, timeout_s)
         return [_array(spec, out) for spec in reply["arrays"]]
 
+    def holds(self, compiled: Compiled) -> bool:
+        """Whether the process that compiled it is still there."""
+        return self._process.child is not None and self._process.child.pid == compiled.child
+
     def release(self, compiled: Compiled) -> None:
         """Forget an executable; no error if its process has ended."""
-        if self._process.child is not None and self._process.child.pid == compiled.child:
+        if self.holds(compiled):
             self._ask({"op": "release", "handle": compiled.handle})
             self._live = max(0, self._live - 1)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import re
 
 from .wire import Refused, xla_dtype
 
@@ -28,20 +29,16 @@ def cpu_device():
     return jax.local_devices(backend="cpu")[0]
 
 
-def compile_options(overrides: list):
-    """jax's own compile options for one device, with `overrides` as [(name, value)]."""
+def compile_options():
+    """jax's own compile options for one device."""
     import numpy as np
 
     for module in ("jax._src.compiler", "jax._src.xla_bridge"):
         with contextlib.suppress(ImportError):
             make = getattr(importlib.import_module(module), "get_compile_options", None)
             if make is not None:
-                options = make(num_replicas=1, num_partitions=1, device_assignment=np.array([[cpu_device().id]]))
-                break
-    else:
-        options = jaxlib_attribute("CompileOptions")()
-    options.env_option_overrides = list(overrides)
-    return options
+                return make(num_replicas=1, num_partitions=1, device_assignment=np.array([[cpu_device().id]]))
+    return jaxlib_attribute("CompileOptions")()
 
 
 def client_compile(module, options):
@@ -99,9 +96,10 @@ def mlir_text(payload: bytes) -> str:
     if not payload.startswith(b"ML\xefR"):
         return payload.decode()
     if b"vhlo" in payload[:4096] or b"StableHLO_v" in payload[:64]:
-        return as_text(jaxlib_attribute("mlir").deserialize_portable_artifact(payload))
+        with mlir.make_ir_context():
+            return as_text(jaxlib_attribute("mlir").deserialize_portable_artifact(payload))
     with mlir.make_ir_context():
-        return str(ir.Module.parse(payload))
+        return ir.Module.parse(payload).operation.get_asm(enable_debug_info=True)
 
 
 def as_text(module) -> str:
@@ -162,9 +160,62 @@ def unoptimized(payload: bytes, kind: str):
         return jaxlib_attribute("hlo_module_from_text")(payload.decode())
     if kind == "hlo-proto":
         return module.from_serialized_hlo_module_proto(hlo_proto_of(payload))
-    text = mlir_text(exported_module(payload) if kind == "export" else payload)
+    return unfolded(mlir_text(exported_module(payload) if kind == "export" else payload))
+
+
+CONSTANT = re.compile(
+    r"^(\s*)(%[\w$.-]+) = (stablehlo|mhlo)\.constant (.* : (tensor<(?:[^<>]|<[^<>]*>)*>)(?: loc\(.*\))?)$", re.MULTILINE
+)
+HLO_CONSTANT = re.compile(r"^ *(?:ROOT )?(%?[\w.-]+) = [^ ]+ constant\(", re.MULTILINE)
+BARRIER = re.compile(r"^ *(ROOT )?(%?[\w.-]+) = (.*?) opt-barrier\((?:[^%()]* )?(%?[\w.-]+)\)[^\n]*\n", re.MULTILINE)
+
+
+def unfolded(text: str):
+    """StableHLO text -> HloModule, by XLA's own conversion but without what it folds on the way.
+
+    The conversion runs MLIR's canonicalizer, which folds constants and rewrites x + 0 to x. A reference that began
+    after that would not see what it does wrong. So each constant is put behind an optimization barrier, which nothing
+    folds through, and the barriers are taken out of the HLO again.
+    """
+    hidden, count = CONSTANT.subn(
+        r'\1\2_folds_not = \3.constant \4\n\1\2 = "\3.optimization_barrier"(\2_folds_not) : (\5) -> \5', text
+    )
+    if count:
+        try:
+            converted = hlo_module(hidden)
+        except Exception:
+            # Something needs its constant to be one (a shape operand, a region that captures it): as XLA folds it then.
+            return hlo_module(text)
+        shown = without_barriers(hlo_text(converted))
+        return jaxlib_attribute("hlo_module_from_text")(shown)
+    return hlo_module(text)
+
+
+def hlo_module(text: str):
+    """StableHLO text -> HloModule as XLA converts it."""
     computation = jaxlib_attribute("mlir").mlir_module_to_xla_computation(text, False, False)
-    return module.from_serialized_hlo_module_proto(computation.as_serialized_hlo_module_proto())
+    proto = computation.as_serialized_hlo_module_proto()
+    return jaxlib_attribute("HloModule").from_serialized_hlo_module_proto(proto)
+
+
+def without_barriers(text: str) -> str:
+    """HLO text with each opt-barrier of a constant replaced by the constant; one that is a root becomes a copy."""
+    constants, behind = set(HLO_CONSTANT.findall(text)), {}
+
+    def take_out(found) -> str:
+        root, name, shape, operand = found.groups()
+        if operand not in constants:
+            return found.group()
+        if root:
+            return f"  ROOT {name} = {shape} copy({operand})\n"
+        behind[name] = operand
+        return ""
+
+    text = BARRIER.sub(take_out, text)
+    if not behind:
+        return text
+    names = re.compile("|".join(sorted((re.escape(n) for n in behind), key=len, reverse=True)) + r"(?![\w.-])")
+    return names.sub(lambda found: behind[found.group()], text)
 
 
 def compilable(payload: bytes, kind: str):

@@ -64,28 +64,69 @@ def option_values(text: str) -> list:
     return [*values, text]
 
 
+def set_directly(options, name: str, text: str) -> bool:
+    """Set a field that jaxlib shows as an attribute; False if it shows none.
+
+    This comes before env_option_overrides because jaxlib 0.4.13 turns an int into a bool there.
+    """
+    fields = options.executable_build_options.debug_options
+    if not hasattr(fields, name):
+        return False
+    for value in [*option_values(text), text.split(",")]:
+        with contextlib.suppress(TypeError):
+            setattr(fields, name, value)
+            return True
+    raise Refused("BadOption", f"{text!r} is not a value of {name}")
+
+
 def compile_with(module, options: dict):
     """Compile, trying each option's text as the types it may have; XLA names the option that it does not take."""
     candidates = {name: option_values(text) for name, text in options.items()}
     while True:
+        settings = compile_options()
+        for name, text in options.items():
+            if set_directly(settings, name, text):
+                candidates.pop(name, None)
+        settings.env_option_overrides = [(name, values[0]) for name, values in candidates.items()]
         try:
-            return client_compile(module, compile_options([(name, values[0]) for name, values in candidates.items()]))
+            return client_compile(module, settings)
         except Exception as e:
             message = str(e)
-            guilty = [name for name in candidates if f"option {name}," in message or f"'{name}'" in message]
             if "No such compile option" in message:
+                guilty = [name for name in candidates if f"'{name}'" in message]
                 raise Refused("UnknownOption", f"this XLA has no option {', '.join(guilty) or message}") from e
+            if "Protocol Buffer reflection usage error" in message:
+                names = ", ".join(candidates)
+                raise Refused(
+                    "BadOption", f"this XLA takes {names} only as a flag of the process (--{names}=...)"
+                ) from e
+            guilty = [name for name in candidates if f"option {name}," in message]
             if "While setting option" not in message or not guilty:
                 raise
-            name = guilty[0]
-            candidates[name].pop(0)
-            if not candidates[name]:
-                raise Refused("BadOption", f"{message.splitlines()[0]}") from e
+            candidates[guilty[0]].pop(0)
+            if not candidates[guilty[0]]:
+                raise Refused("BadOption", message.splitlines()[0]) from e
+
+
+def refuse_what_this_client_aborts_on(payload: bytes, kind: str) -> None:
+    """Old CPU clients fail a CHECK on tuples and tokens at the boundary. That is no fault of the compiler's."""
+    client = cpu_device().client
+    if hasattr(client, "compile_and_load"):
+        return
+    program = computation_of(unoptimized(payload, kind)).program_shape()
+    result = program.result_shape()
+    parts = result.tuple_shapes() if result.is_tuple() else [result]
+    if any(s.is_tuple() for s in [*program.parameter_shapes(), *parts]):
+        raise Refused("Unsupported", "this jaxlib's CPU client has no tuple parameters and no nested tuple results")
+    if any(not s.is_array() for s in parts):
+        raise Refused("Unsupported", "this jaxlib's CPU client has no token results")
 
 
 def compile_program(state: dict, header: dict, blobs: list):
     payload = bytes(blobs[0])
     module = compilable(payload, header["kind"])
+    if header["kind"] != "export":
+        refuse_what_this_client_aborts_on(payload, header["kind"])
     if any(name.encode() in payload for name in CALLBACKS) and hash(payload) not in state["callbacks"]:
         raise Refused("HostCallback", "the program calls back into Python; only the process that traced it can run it")
     start = time.monotonic()
@@ -94,7 +135,7 @@ def compile_program(state: dict, header: dict, blobs: list):
     optimized = executable.hlo_modules()[0]
     parameters, results = signature(computation_of(optimized))
     handle = next(state["numbers"])
-    state["executables"][handle] = (executable, results)
+    state["executables"][handle] = (executable, parameters, results)
     reply = {"handle": handle, "seconds": seconds, "parameters": parameters, "results": results}
     return reply, [hlo_text(optimized).encode()]
 
@@ -103,8 +144,10 @@ def run(state: dict, header: dict, blobs: list):
     import jax
     import numpy as np
 
-    executable, results = state["executables"][header["handle"]]
+    executable, parameters, results = state["executables"][header["handle"]]
     device = cpu_device()
+    if any(p["dtype"] == "token" for p in parameters):
+        raise Refused("Unsupported", "a program with a token parameter can be compiled, but not run")
     with x64(True):
         # Copied in for each run: a donated argument is overwritten, and the next run must not see that.
         buffers = [jax.device_put(get_array(spec, blobs), device) for spec in header["arrays"]]

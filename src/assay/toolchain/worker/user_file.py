@@ -43,7 +43,8 @@ def where_in(error: BaseException, path: str) -> str:
 
 
 def problem(error: BaseException, path: str) -> dict:
-    return {"type": type(error).__name__, "message": str(error), "where": where_in(error, path)}
+    kind = error.kind if isinstance(error, Refused) else type(error).__name__
+    return {"type": kind, "message": str(error), "where": where_in(error, path)}
 
 
 @contextlib.contextmanager
