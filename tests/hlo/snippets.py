@@ -84,12 +84,8 @@ _BINARY_INTEGER = ("and", "or", "xor", "mulhi", "shift-left", "shift-right-arith
 BODIES: dict[str, str] = {
     **{op: f"x: f32[4,8]{{1,0}}\nROOT %r = f32[4,8]{{1,0}} {op}(%x)" for op in _UNARY_FLOAT},
     **{op: f"x: s32[4,8]{{1,0}}\nROOT %r = s32[4,8]{{1,0}} {op}(%x)" for op in _UNARY_INTEGER},
-    **{
-        op: f"x: f32[4,8]{{1,0}}, y: f32[4,8]{{1,0}}\nROOT %r = f32[4,8]{{1,0}} {op}(%x, %y)" for op in _BINARY_FLOAT
-    },
-    **{
-        op: f"x: s32[4,8]{{1,0}}, y: s32[4,8]{{1,0}}\nROOT %r = s32[4,8]{{1,0}} {op}(%x, %y)" for op in _BINARY_INTEGER
-    },
+    **{op: f"x: f32[4,8]{{1,0}}, y: f32[4,8]{{1,0}}\nROOT %r = f32[4,8]{{1,0}} {op}(%x, %y)" for op in _BINARY_FLOAT},
+    **{op: f"x: s32[4,8]{{1,0}}, y: s32[4,8]{{1,0}}\nROOT %r = s32[4,8]{{1,0}} {op}(%x, %y)" for op in _BINARY_INTEGER},
     "is-finite": "x: f32[4]{0}\nROOT %r = pred[4]{0} is-finite(%x)",
     "real": "x: c64[4]{0}\nROOT %r = f32[4]{0} real(%x)",
     "imag": "x: c64[4]{0}\nROOT %r = f32[4]{0} imag(%x)",
@@ -105,8 +101,7 @@ BODIES: dict[str, str] = {
     "bitcast": "x: f32[4,8]{1,0}\nROOT %r = f32[32]{0} bitcast(%x)",
     "broadcast": "x: f32[4]{0}\nROOT %r = f32[3,4,5]{2,1,0} broadcast(%x), dimensions={1}",
     "reshape": "x: f32[4,8]{1,0}\nROOT %r = f32[2,16]{1,0} reshape(%x)",
-    "dynamic-reshape": "x: f32[4,8]{1,0}, y: s32[], z: s32[]\n"
-    "ROOT %r = f32[<=2,16]{1,0} dynamic-reshape(%x, %y, %z)",
+    "dynamic-reshape": "x: f32[4,8]{1,0}, y: s32[], z: s32[]\nROOT %r = f32[<=2,16]{1,0} dynamic-reshape(%x, %y, %z)",
     "transpose": "x: f32[4,8]{1,0}\nROOT %r = f32[8,4]{1,0} transpose(%x), dimensions={1,0}",
     "reverse": "x: f32[4,8]{1,0}\nROOT %r = f32[4,8]{1,0} reverse(%x), dimensions={1}",
     "slice": "x: f32[4,8]{1,0}\nROOT %r = f32[2,3]{1,0} slice(%x), slice={[1:3], [0:7:3]}",
@@ -242,25 +237,23 @@ VARIANTS: dict[str, str] = {
     "quoted, escaped metadata": "x: f32[4]{0}\n"
     'ROOT %r = f32[4]{0} negate(%x), metadata={op_type="a" op_name="jit(f)/{x, \\"y\\"}[1]" source_file="a b.py" '
     "source_line=12}",
-    "sharding of a mesh": "x: f32[4,8]{1,0}\nROOT %r = f32[4,8]{1,0} negate(%x), sharding={devices=[2,1,4]<=[2,4]T(1,0) "
-    "last_tile_dim_replicate}",
+    "sharding of a mesh": "x: f32[4,8]{1,0}\nROOT %r = f32[4,8]{1,0} negate(%x), "
+    "sharding={devices=[2,1,4]<=[2,4]T(1,0) last_tile_dim_replicate}",
     "sharding of a tuple": "x: f32[4]{0}, y: f32[]\nROOT %r = (f32[4]{0}, f32[]) tuple(%x, %y), "
     "sharding={{devices=[2]0,1}, {replicated}}",
     "origin and statistics": "x: f32[4]{0}\n"
     'ROOT %r = f32[4]{0} negate(%x), statistics={visualizing_index=1,stat-1=33,stat-2=44}, origin={{"v1" {0}}}',
-    "frontend attributes": "x: f32[4]{0}\n"
-    'ROOT %r = f32[4]{0} negate(%x), frontend_attributes={a="1",b={c = #d<[]>}}',
+    "frontend attributes": 'x: f32[4]{0}\nROOT %r = f32[4]{0} negate(%x), frontend_attributes={a="1",b={c = #d<[]>}}',
     "result accuracy": "x: f32[4]{0}\nROOT %r = f32[4]{0} exponential(%x), result_accuracy={mode=highest}",
     "dot algorithm": "x: f32[4,8]{1,0}, y: f32[8,5]{1,0}\n"
     "ROOT %r = f32[4,5]{1,0} dot(%x, %y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
     "algorithm=dot_bf16_bf16_f32",
-    "tiled layouts": "x: bf16[32,256]{1,0:T(8,128)(2,1)S(1)}\n"
-    "ROOT %r = bf16[32,256]{1,0:T(8,128)(2,1)} copy(%x)",
+    "tiled layouts": "x: bf16[32,256]{1,0:T(8,128)(2,1)S(1)}\nROOT %r = bf16[32,256]{1,0:T(8,128)(2,1)} copy(%x)",
     "slice in the background": "x: f32[4]{0}\n"
     "%s = ((f32[4]{0}), f32[2]{0}, u32[]) slice-start(%x), slice={[0:2]}\n"
     "%u = ((f32[4]{0}), f32[2]{0}, u32[]) slice-update(%s)\nROOT %r = f32[2]{0} slice-done(%u)",
     "custom-call in the background": "x: f32[4]{0}\n"
-    "%s = ((f32[4]{0}), f32[2]{0}, u32[]) custom-call-start(%x), async_execution_thread=\"q\", "
+    '%s = ((f32[4]{0}), f32[2]{0}, u32[]) custom-call-start(%x), async_execution_thread="q", '
     'custom_call_target="t", metadata={op_name="n"}, backend_config={"a":[1,{"b":"}"}]}\n'
     "ROOT %r = f32[2]{0} custom-call-done(%s)",
     "control predecessors": "x: f32[4]{0}\n%a = f32[4]{0} negate(%x)\n%b = f32[4]{0} abs(%x), "
@@ -274,8 +267,7 @@ VARIANTS: dict[str, str] = {
     "lhs_ragged_dims={1}",
     "old single index": "x: f32[4,8]{1,0}, i: s32[2]{0}\n"
     "ROOT %r = f32[2,8]{1,0} dynamic-slice(%x, %i), dynamic_slice_sizes={2,8}",
-    "six operands": "x: f32[1]{0}\n"
-    "ROOT %r = f32[6]{0} concatenate(%x, %x, %x, %x, %x, /*index=5*/%x), dimensions={0}",
+    "six operands": "x: f32[1]{0}\nROOT %r = f32[6]{0} concatenate(%x, %x, %x, %x, %x, /*index=5*/%x), dimensions={0}",
     "buffer": "x: b(f32[4]{0})\nROOT %r = (b(f32[4]{0})) tuple(%x)",
     "unbounded": "x: f32[?,4]{1,0}\nROOT %r = f32[?,4]{1,0} negate(%x)",
 }

@@ -38,7 +38,8 @@ INSTRUCTION_ATTRIBUTES = frozenset(
         "rhs_group_dims",
         "operand_precision", "algorithm", "sparsity", "window", "dim_labels", "feature_group_count",
         "batch_group_count",
-        "conv_kind",
+        "conv_kind", "convolution_kind", "block_scaling_config",
+        "sparsity_config",
         # linear algebra, fft, random numbers, sorting
         "left_side", "lower", "unit_diagonal", "transpose_a", "fft_type", "fft_length", "distribution", "delta",
         "is_stable", "k",

@@ -7,6 +7,7 @@ loop.
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Sequence
@@ -189,8 +190,12 @@ def _rows(tokens: Sequence[str], dims: Sequence[int]) -> str:
     if not dims:
         return tokens[0]
     rows = list(tokens)
+    if 0 in dims:
+        # XLA wants the braces of the dimensions before the empty one: [2,0] is { {}, {} }, [0,2] is {}.
+        dims = dims[: dims.index(0)]
+        rows = ["{}"] * math.prod(dims)
+        if not dims:
+            return rows[0]
     for size in reversed(dims[1:]):
-        if size == 0:
-            break
         rows = ["{ " + ", ".join(rows[i : i + size]) + " }" for i in range(0, len(rows), size)]
     return "{ " + ", ".join(rows) + " }"

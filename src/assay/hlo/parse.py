@@ -20,15 +20,16 @@ from assay.hlo.literal import Literal
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.opcodes import ARITY
 from assay.hlo.reader import Reader
-from assay.hlo.scan import NAME, PARENS, Fault, nested, without_comments
+from assay.hlo.scan import NAME, PARENS, Fault, without_comments
 from assay.hlo.shape import Shape, compatible
 from assay.hlo.shape_text import shape_at
+
+_SHAPE = rf"[a-z]\w*+\[[^\]\n]*+\](?:\{{[^{{}}\n]*+\}})?+|{PARENS}"
 
 # `  ROOT %name = f32[2]{0} add(%a, %b), metadata={...}`: ROOT, name, shape, opcode, operands, attributes.
 _LINE = re.compile(
     rf"\s*+(ROOT )?+%?+({NAME}) = "
-    rf"([a-z]\w*+\[[^\]\n]*+\](?:\{{[^{{}}\n]*+\}})?+|{nested('[(]', '[)]', 6)}) "
-    r"([a-z][a-z0-9-]*+)\(([^()\n]*+)\)([^\n]*+)(?:\n|\Z)"
+    rf"({_SHAPE}) ([a-z][a-z0-9-]*+)\(((?:[^()\n]++|{PARENS})*+)\)([^\n]*+)(?:\n|\Z)"
 )
 _CLOSE = re.compile(r"\s*+\}")
 _MODULE = re.compile(rf"HloModule[ \t]++(?:(?=,)|({NAME}))")
@@ -173,8 +174,29 @@ def _from_line(reader: Reader, match: re.Match[str], names: dict[str, Instructio
     if not inner:
         return Instruction(name, opcode, shape, (), attributes)
     listed = without_comments(inner).replace("%", "").split(", ")
+    operands: tuple[str, ...] | None
     try:
         operands = tuple([names[operand].name for operand in listed])
     except KeyError:
+        operands = _with_shapes(reader, without_comments(inner), names)
+    if operands is None:
         return None
     return Instruction(name, opcode, shape, operands, attributes)
+
+
+_SHAPED = re.compile(rf"({_SHAPE}) %?+({NAME})(?:, |\Z)")
+
+
+def _with_shapes(reader: Reader, inner: str, names: dict[str, Instruction]) -> tuple[str, ...] | None:
+    """`f32[2]{0} %a, (f32[], s32[]) %b` -> ("a", "b"); None where it has to be read exactly."""
+    found: list[str] = []
+    end = 0
+    while match := _SHAPED.match(inner, end):
+        text, name = match.groups()
+        operand = names.get(name)
+        shape = reader.shapes.get(text) or reader.shape(text)
+        if operand is None or shape is None or not (shape is operand.shape or compatible(shape, operand.shape)):
+            return None
+        found.append(operand.name)
+        end = match.end()
+    return tuple(found) if found and end == len(inner) else None

@@ -140,9 +140,9 @@ def operand_names(content: str, offset: int, names: Names) -> tuple[str, ...]:
 def _attributes(reader: Reader, offset: int, owner: str, read_body: ReadBody) -> tuple[dict[str, str], int]:
     found: dict[str, str] = {}
     while next_key := reader.key(offset, INSTRUCTION_ATTRIBUTES):
-        key, offset = next_key
+        key, at, offset = next_key
         if key in found:
-            raise Fault(offset, f"a second attribute `{key}`")
+            raise Fault(at, f"a second attribute `{key}`")
         at_body = reader.text.startswith("{", offset)
         if key in COMPUTATION and at_body and not _is_list_of_names(reader, offset):
             found[key], offset = _inline(reader, offset, f"{owner}.{key}", read_body)
@@ -197,7 +197,7 @@ def _written_out(reader: Reader, short: Instruction, names: Names, offset: int) 
 
 
 def check_references(reader: Reader) -> None:
-    """Raises Fault where an instruction calls a computation that does not stand before its own."""
+    """Raises Fault where what an instruction calls, or comes after, does not stand before it."""
     known: set[str] = set()
     for computation in reader.computations:
         for user in computation.instructions:
@@ -207,6 +207,11 @@ def check_references(reader: Reader) -> None:
                 if name not in known:
                     what = "is defined only after its caller" if name in reader.starts else "is not defined"
                     raise Fault(_place(reader, computation, user, name), f"computation `{name}` {what}")
+            if "control-predecessors" in user.attributes:
+                for name in NAMES.findall(user.attributes["control-predecessors"]):
+                    if name not in computation.by_name:
+                        at = _place(reader, computation, user, name)
+                        raise Fault(at, f"control predecessor `{name}` is not defined")
         known.add(computation.name)
 
 

@@ -15,6 +15,8 @@ from assay.hlo.shape_text import shape_or_none
 _PAIR = re.compile(rf", ([a-z][\w-]*+)=({VALUE})")
 _KEY = re.compile(r",\s*+([A-Za-z][\w.-]*+)\s*+=")
 _VALUE = re.compile(VALUE)
+# The beginning of another instruction: a value that runs into it has a bracket too few.
+_NEXT_LINE = re.compile(rf"\n\s*+(?:ROOT )?+%?+{NAME} = [a-z(]")
 NAMES = re.compile(NAME)
 
 
@@ -50,8 +52,8 @@ class Reader:
         self.lists[text] = result
         return result
 
-    def key(self, offset: int, known: frozenset[str]) -> tuple[str, int] | None:
-        """The attribute name after a comma at `offset` and where its value begins; None where there is no comma."""
+    def key(self, offset: int, known: frozenset[str]) -> tuple[str, int, int] | None:
+        """The attribute name after a comma at `offset`, where it and its value begin; None where there is no comma."""
         offset = self.skip(offset)
         if not self.text.startswith(",", offset):
             return None
@@ -60,12 +62,12 @@ class Reader:
             raise Fault(self.skip(offset + 1), "expected an attribute, `name=value`, after the comma")
         if match.group(1) not in known:
             raise Fault(match.start(1), f"unknown attribute `{match.group(1)}`")
-        return match.group(1), self.skip(match.end())
+        return match.group(1), match.start(1), self.skip(match.end())
 
     def value(self, key: str, offset: int) -> tuple[str, int]:
         """The text of the value that begins at `offset` and where it ends."""
         match = _VALUE.match(self.text, offset)
-        if match is None:
+        if match is None or _NEXT_LINE.search(match.group()):
             raise Fault(offset, f"the value of `{key}` is missing, or its brackets or quotes do not match")
         value = match.group()
         return (reference_names(value) if key in REFERENCES else value).rstrip(), match.end()
@@ -74,9 +76,9 @@ class Reader:
         """The list of attributes at `offset`, which may be over several lines, and where it ends."""
         found: dict[str, str] = {}
         while len(found) < at_most and (next_key := self.key(offset, known)):
-            key, offset = next_key
+            key, at, offset = next_key
             if key in found:
-                raise Fault(offset, f"a second attribute `{key}`")
+                raise Fault(at, f"a second attribute `{key}`")
             found[key], offset = self.value(key, offset)
         return found, offset
 

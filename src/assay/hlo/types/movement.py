@@ -210,6 +210,8 @@ def scatter(instruction: Instruction, shapes: Shapes, module: Module) -> Shape:
         need(around == batch, f"an update {show(update)} does not fit the indices {show(indices)}")
     body = callee(module, computation(instruction, "to_apply"))
     need_parameters(body, [scalar(a.dtype) for a in (*inputs, *inputs)])
+    given = one_or_tuple([scalar(a.dtype) for a in inputs])
+    need_same(body.root.shape, given, f"computation {body.name} gives what it does not take")
     return one_or_tuple(operands)
 
 

@@ -1,0 +1,221 @@
+"""Errors with their places, and the styles of text that are not XLA's default."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from assay.errors import HloSyntaxError
+from assay.hlo.parse import parse_module
+from assay.hlo.printer import print_module
+from assay.hlo.shape import ArrayShape
+
+GOOD = """HloModule m, is_scheduled=true
+
+%inner (p: f32[2]) -> f32[2] {
+  ROOT %p = f32[2]{0} parameter(0)
+}
+
+ENTRY %main (x: f32[2], y: f32[2]) -> f32[2] {
+  %x = f32[2]{0} parameter(0)
+  %y = f32[2]{0} parameter(1)
+  %z = f32[2]{0} add(%x, %y), metadata={op_name="a/{b" source_line=3}
+  ROOT %r = f32[2]{0} fusion(%z), kind=kLoop, calls=%inner
+}
+"""
+
+
+def test_a_module_is_flat_data() -> None:
+    module = parse_module(GOOD)
+    assert module.name == "m"
+    assert module.attributes == {"is_scheduled": "true"}
+    assert [c.name for c in module.computations] == ["inner", "main"]
+    assert module.entry.root.attributes == {"kind": "kLoop", "calls": "inner"}
+    assert module.entry.by_name["z"].operands == ("x", "y")
+    assert module.entry.by_name["z"].attributes["metadata"] == '{op_name="a/{b" source_line=3}'
+    assert [p.parameter_number for p in module.entry.parameters] == [0, 1]
+
+
+def test_a_module_can_be_pickled_compared_and_its_instructions_hashed() -> None:
+    module = parse_module(GOOD)
+    copy = pickle.loads(pickle.dumps(module))
+    assert copy == module
+    shape = copy.entry.root.shape
+    assert isinstance(shape, ArrayShape)
+    assert isinstance(module.entry.root.shape, ArrayShape)
+    assert shape.dtype is module.entry.root.shape.dtype
+    assert len({*module.entry.instructions, *copy.entry.instructions}) == 4
+
+
+# what is replaced, by what, the line and column of the error, a part of the message
+FAULTS = [
+    ("HloModule m", "HlpModule m", 1, 1, "expected `HloModule name`"),
+    ("is_scheduled", "is_schedule", 1, 14, "unknown attribute `is_schedule`"),
+    ("add(%x", "addd(%x", 10, 18, "unknown opcode `addd`"),
+    ("add(%x, %y)", "add(%x, %w)", 10, 27, "operand `w` is not defined"),
+    ("add(%x, %y)", "add(%x, %r)", 10, 27, "operand `r` is not defined"),
+    ("add(%x, %y)", "add(%x, %y", 10, 21, "do not match"),
+    ("metadata={", "metadate={", 10, 31, "unknown attribute `metadate`"),
+    ('metadata={op_name="a/{b" source_line=3}', 'metadata={op_name="a/{b" source_line=3', 10, 40, "do not match"),
+    ('metadata={op_name="a/{b" source_line=3}', 'metadata={op_name="a/{b source_line=3}', 10, 40, "do not match"),
+    ("%z = f32[2]{0} add", "%z = f33[2]{0} add", 10, 8, "unknown element type `f33`"),
+    ("%z = f32[2]{0} add", "%z = f32[2,a]{0} add", 10, 14, "expected a dimension, there is `a`"),
+    ("%z = f32[2]{0} add", "%z = f32[2]{1} add", 10, 14, "not those of a rank 1 array"),
+    ("%z = f32[2]{0} add", "%z = f32[2]{0:Q(3)} add", 10, 17, "unknown layout property"),
+    ("%z = f32[2]{0} add", "%z = add", 10, 8, "the result's shape is missing"),
+    ("%z = f32[2]{0} add", "%x = f32[2]{0} add", 10, 3, "a second instruction named `x`"),
+    ("%z = f32[2]{0} add", "%z f32[2]{0} add", 10, 5, "expected `=`"),
+    ("calls=%inner", "calls=%outer", 11, 54, "computation `outer` is not defined"),
+    ("calls=%inner", "calls=%main", 11, 54, "is defined only after its caller"),
+    ("add(%x, %y),", "add(%x, %y), control-predecessors={%q},", 10, 53, "control predecessor `q` is not defined"),
+    ("ENTRY %main", "%main", 13, 1, "no computation is marked ENTRY"),
+    ("%inner (p", "ENTRY %inner (p", 7, 1, "a second ENTRY computation"),
+    ("%inner (p", "%main (p", 7, 1, "a second computation named `main`"),
+    ("%z = f32[2]{0}", "ROOT %z = f32[2]{0}", 11, 3, "a second ROOT"),
+    ("parameter(1)", "parameter(x)", 9, 28, "expected a parameter number"),
+    ("kind=kLoop,", "kind=kLoop, kind=kLoop,", 11, 47, "a second attribute `kind`"),
+    ("kind=kLoop,", "kind,", 11, 35, "expected an attribute"),
+    ("-> f32[2] {\n  %x", "-> f32[3] {\n  %x", 7, 39, "the result shape of computation `main`"),
+    ("%y = f32[2]{0} parameter(1)", "%y = f32[2]{0} constant({...})", 9, 27, "elided"),
+    ("%y = f32[2]{0} parameter(1)", "%y = f32[2]{0}", 10, 3, "expected an opcode"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "column", "message"), FAULTS)
+def test_a_fault_has_its_place(old: str, new: str, line: int, column: int, message: str) -> None:
+    assert GOOD.count(old) == 1
+    with pytest.raises(HloSyntaxError) as error:
+        parse_module(GOOD.replace(old, new), "bad.hlo")
+    assert message in str(error.value)
+    assert (error.value.line, error.value.column) == (line, column)
+    assert str(error.value).startswith(f"bad.hlo:{line}:{column}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_an_elided_constant_says_how_to_dump_the_module_whole() -> None:
+    with pytest.raises(HloSyntaxError, match=r"--xla_dump_hlo_as_proto.*--xla_dump_large_constants"):
+        parse_module(GOOD.replace("parameter(1)", "constant({...})"))
+
+
+@pytest.mark.parametrize("kept", range(20, len(GOOD) - 3, 7))
+def test_a_text_cut_short_is_an_error_that_says_so(kept: int) -> None:
+    with pytest.raises(HloSyntaxError) as error:
+        parse_module(GOOD[:kept])
+    assert "cut short" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  \n", "\0\1\2", "HloModule m\0", "\ufffdELF", "// only a comment\n", "HloModule"]
+)
+def test_what_is_no_hlo_text_is_one_clear_line(text: str) -> None:
+    with pytest.raises(HloSyntaxError) as error:
+        parse_module(text)
+    assert "\n" not in str(error.value)
+
+
+def test_binary_is_called_binary() -> None:
+    with pytest.raises(HloSyntaxError, match="binary"):
+        parse_module("\n\x0bjit_f\x12\0\x01")
+
+
+def test_a_computation_without_root_has_its_last_instruction_as_root() -> None:
+    assert parse_module(GOOD.replace("ROOT ", "")).entry.root_name == "r"
+
+
+def test_instructions_over_several_lines_and_comments() -> None:
+    text = """HloModule m
+ENTRY main { // the entry
+  x = f32[2]
+      parameter(0) /* first */
+  ROOT r = f32[2] negate(
+      x), metadata={op_name="n"
+        source_line=3},
+      backend_config={"a": {"b": [1,
+        2]}} }
+"""
+    module = parse_module(text)
+    assert module.entry.root.operands == ("x",)
+    assert list(module.entry.root.attributes) == ["metadata", "backend_config"]
+    assert parse_module(print_module(module)) == module
+
+
+def test_operands_with_shapes_are_checked() -> None:
+    text = GOOD.replace("add(%x, %y)", "add(f32[2]{0} %x, f32[2]{0} %y)")
+    assert parse_module(text) == parse_module(GOOD)
+    with pytest.raises(HloSyntaxError, match=r"operand `y` is said to be f32\[3\]"):
+        parse_module(text.replace("f32[2]{0} %y)", "f32[3]{0} %y)"))
+
+
+def test_computations_printed_inside_an_instruction() -> None:
+    text = """HloModule m
+ENTRY main {
+  x = f32[2]{0} parameter(0)
+  i = s32[] parameter(1)
+  f = f32[2]{0} fusion(f32[2]{0} x), kind=kLoop, calls=
+  {
+    tmp_0 = f32[2]{0} parameter(0)
+    ROOT tmp_1 = f32[2]{0} negate(f32[2]{0} tmp_0)
+  }, metadata={op_name="f"}
+  ROOT c = f32[2]{0} conditional(s32[] i, f32[2]{0} f, f32[2]{0} f), branch_computations={
+  {
+    ROOT tmp_0 = f32[2]{0} parameter(0)
+  },
+  {
+    tmp_0 = f32[2]{0} parameter(0)
+    ROOT tmp_1 = f32[2]{0} abs(f32[2]{0} tmp_0)
+  }
+}
+}
+"""
+    module = parse_module(text)
+    assert [c.name for c in module.computations] == [
+        "f.calls",
+        "c.branch_computations.0",
+        "c.branch_computations.1",
+        "main",
+    ]
+    assert module.entry.by_name["f"].attributes == {"kind": "kLoop", "calls": "f.calls", "metadata": '{op_name="f"}'}
+    assert parse_module(print_module(module)) == module
+
+
+def test_computations_without_names() -> None:
+    text = "HloModule , is_scheduled=true\n\n{\n  ROOT tmp_0 = f32[2]{0} parameter(0)\n}\n\n"
+    module = parse_module(text)
+    assert (module.name, module.entry_name) == ("", "computation")
+
+
+def test_a_short_asynchronous_form_is_written_out_and_printed_short() -> None:
+    text = """HloModule m
+
+ENTRY %main (x: f32[4]) -> f32[2] {
+  %x = f32[4]{0} parameter(0)
+  %s = ((f32[4]{0}), f32[2]{0}, u32[]) slice-start(%x), slice={[0:2]}, metadata={op_name="n"}
+  %u = ((f32[4]{0}), f32[2]{0}, u32[]) slice-update(%s)
+  ROOT %d = f32[2]{0} slice-done(%u)
+}
+
+"""
+    module = parse_module(text)
+    assert [i.opcode for i in module.entry.instructions] == ["parameter", "async-start", "async-update", "async-done"]
+    wrapped = module.by_name[module.entry.by_name["s"].attributes["calls"]]
+    assert [i.opcode for i in wrapped.instructions] == ["parameter", "slice"]
+    assert wrapped.root.attributes == {"slice": "{[0:2]}", "metadata": '{op_name="n"}'}
+    assert print_module(module) == text
+
+
+def test_a_called_computation_that_is_used_twice_stays() -> None:
+    start = "((f32[2]{0}), f32[2]{0}, u32[]) async-start(%z), calls=%inner"
+    text = GOOD.replace("f32[2]{0} fusion(%z), kind=kLoop, calls=%inner", f"{start}\n  %o = {start}").replace(
+        "ROOT %r", "%r"
+    )
+    text = text.replace("-> f32[2] {\n  %x", "-> ((f32[2]), f32[2], u32[]) {\n  %x")
+    module = parse_module(text)
+    assert parse_module(print_module(module)) == module
+    assert "calls=%inner" in print_module(module)
+
+
+def test_deep_nesting_of_a_value_is_no_crash() -> None:
+    deep = "{" * 2000 + "}" * 2000
+    with pytest.raises(HloSyntaxError):
+        parse_module(GOOD.replace('{op_name="a/{b" source_line=3}', deep))
