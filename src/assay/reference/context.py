@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,7 @@ class Context:
     rng: np.random.Generator | None = None
     amplitude: float = 1.0
     notes: set[str] = field(default_factory=set)
+    memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
     _owners: dict[int, Computation] = field(default_factory=dict)
 
     def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...] | None:

@@ -52,7 +52,9 @@ def combine(
     """
     if places.size == 0:
         return list(bases)
-    kinds = update_kinds(ctx.module, body, len(bases))
+    kinds: list[str | None] = ctx.memo.get(("update kinds", body), [])
+    if not kinds:
+        kinds = ctx.memo["update kinds", body] = update_kinds(ctx.module, body, len(bases))
     counts = np.bincount(places, minlength=bases[0].mid.size)
     if int(np.max(counts)) == 1:
         return [

@@ -10,6 +10,8 @@ Both work on flat arrays: a window's first element has a flat place, and its oth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -26,52 +28,85 @@ FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class _Starts:
-    """Where windows begin.
+class _Windows:
+    """What attributes and shapes alone say about the windows of a gather or scatter.
 
-    values: (*batch, operand dimensions) int64, as the indices say, neither clamped nor checked.
-    doubt: of the same shape, where an index is undecided; None where none is.
-    sorted: the values ascend, as `indices_are_sorted` promises.
+    sizes: of a window, in every operand dimension. batch: the shape of the indices without their vector dimension.
+    own: the batch axes that an operand dimension of its own goes along with, as (operand dimension, axis). room,
+    strides: for each index component, its largest value at which the window fits, and the flat distance of a step.
+    anchors: flat places that the batch position adds. distances: flat distance of each part of a window from its
+    first. All flat figures are in blocks.
     """
 
-    values: Array
-    doubt: Array | None
-    sorted: bool
+    vector_dim: int
+    to_operand: tuple[int, ...]
+    sizes: tuple[int, ...]
+    batch: tuple[int, ...]
+    own: tuple[tuple[int, int], ...]
+    room: Array
+    strides: Array
+    anchors: Array
+    distances: Array
+    block: int
+
+    def vectors(self, x: Array) -> Array:
+        """The index vectors of `x`. (*batch, components)"""
+        return x[..., None] if self.vector_dim == x.ndim else np.moveaxis(x, self.vector_dim, -1)
+
+    def starts(self, indices: Ball) -> Array:
+        """As the indices say, neither clamped nor checked. (*batch, components) int64"""
+        raw = self.vectors(indices.mid)
+        return (np.minimum(raw, FAR) if raw.dtype == np.uint64 else raw).astype(np.int64)
+
+    def places(self, starts: Array) -> Array:
+        """Flat places of the windows' first elements. (*batch)"""
+        return starts @ self.strides + self.anchors
 
 
-def _starts(
-    indices: Ball, vector_dim: int, to_operand: tuple[int, ...], batching: tuple[tuple[int, int], ...], rank: int
-) -> _Starts:
-    """to_operand: the operand dimension of each index component. batching: pairs of operand dimension, indices
-    dimension.
+@lru_cache(maxsize=4096)
+def _windows(
+    operand: tuple[int, ...],
+    indices: tuple[int, ...],
+    sizes: tuple[int, ...],
+    vector_dim: int,
+    to_operand: tuple[int, ...],
+    batching: tuple[tuple[int, int], ...],
+    blocked: bool,
+) -> _Windows:
+    """batching: pairs of operand dimension and indices dimension. blocked: trailing dimensions that a window takes
+    whole move as one block.
     """
+    first = len(operand)
+    while blocked and first and sizes[first - 1] == operand[first - 1]:
+        first -= 1
+    strides = np.zeros(len(operand), np.int64)
+    stride = 1
+    distances = np.zeros(1, np.int64)
+    for d in reversed(range(first)):
+        strides[d] = stride
+        distances = (np.arange(sizes[d])[:, None] * stride + distances).ravel()
+        stride *= operand[d]
+    batch = indices[:vector_dim] + indices[vector_dim + 1 :]
+    own = tuple((d, axis - (axis > vector_dim)) for d, axis in batching)
+    anchors = np.zeros((), np.int64)
+    for d, axis in own:
+        anchors = (
+            anchors + np.arange(batch[axis]).reshape([-1 if i == axis else 1 for i in range(len(batch))]) * strides[d]
+        )
+    to = list(to_operand)
+    room = np.subtract(operand, sizes)[to]
+    block = prod(operand[first:])
+    return _Windows(vector_dim, to_operand, sizes, batch, own, room, strides[to], anchors, distances, block)
 
-    def vectors(x: Array) -> Array:  # (*batch, components)
-        return x[..., None] if vector_dim == x.ndim else np.moveaxis(x, vector_dim, -1)
 
-    raw = vectors(indices.mid)
-    whole = np.minimum(raw, FAR).astype(np.int64) if raw.dtype == np.uint64 else raw.astype(np.int64)
-    whole = np.clip(whole, -FAR, FAR)
-    values = np.zeros((*raw.shape[:-1], rank), np.int64)
-    values[..., list(to_operand)] = whole
-    batch_axes = [dim - (dim > vector_dim) for _, dim in batching]
-    for (operand_dim, _), axis in zip(batching, batch_axes, strict=True):
-        counter = np.arange(raw.shape[axis])
-        values[..., operand_dim] = counter.reshape([-1 if i == axis else 1 for i in range(raw.ndim - 1)])
-    doubt: Array | None = None
-    if indices.und is not None and indices.und.any():
-        doubt = np.zeros(values.shape, bool)
-        doubt[..., list(to_operand)] = vectors(indices.und)
-    return _Starts(values, doubt, _ascend(whole[..., np.argsort(to_operand)], batch_axes))
-
-
-def _ascend(vectors: Array, batch_axes: list[int]) -> bool:
+def _ascend(windows: _Windows, starts: Array) -> bool:
     """Whether index vectors, components in the order of operand dimensions, ascend within each cell of the batch."""
-    lines = np.moveaxis(vectors, batch_axes, range(len(batch_axes)))
-    cells = int(np.prod(lines.shape[: len(batch_axes)]))
-    if lines.size == 0 or lines.size == cells * lines.shape[-1]:
+    axes = [axis for _, axis in windows.own]
+    lines = np.moveaxis(starts[..., np.argsort(windows.to_operand)], axes, range(len(axes)))
+    cells = prod(lines.shape[: len(axes)])
+    if lines.size <= cells * lines.shape[-1]:
         return True
-    lines = lines.reshape(cells, -1, vectors.shape[-1])
+    lines = lines.reshape(cells, -1, lines.shape[-1])
     undecided = np.ones(lines[:, 1:, 0].shape, bool)
     for component in np.moveaxis(lines, -1, 0):
         before, after = component[:, :-1], component[:, 1:]
@@ -79,19 +114,6 @@ def _ascend(vectors: Array, batch_axes: list[int]) -> bool:
             return False
         undecided &= before == after
     return True
-
-
-def _strides(dims: tuple[int, ...]) -> Array:
-    """Distance between neighbours along each dimension in a flat row-major array."""
-    return np.cumprod((1, *dims[:0:-1]), dtype=np.int64)[::-1] if dims else np.zeros(0, np.int64)
-
-
-def _distances(sizes: tuple[int, ...], strides: Array) -> Array:
-    """Flat distance of each element of a window of `sizes` from the window's first element."""
-    flat = np.zeros((), np.int64)
-    for size, stride in zip(sizes, strides, strict=True):
-        flat = flat[..., None] + np.arange(size) * stride
-    return flat.ravel()
 
 
 # ---------------------------------------------------------------- gather
@@ -102,36 +124,30 @@ def gather(ctx: Context, instr: Instruction, a: Ball, indices: Ball) -> Value:
     dims = gather_dims(instr)
     shape = instr.array.dims
     batching = tuple(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True))
-    starts = _starts(indices, dims.index_vector_dim, dims.start_index_map, batching, a.mid.ndim)
-    batch = starts.values.shape[:-1]
+    windows = _windows(
+        a.dims, indices.dims, dims.slice_sizes, dims.index_vector_dim, dims.start_index_map, batching, True
+    )
     absent = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
     window = [size for d, size in enumerate(dims.slice_sizes) if d not in absent]
-    window_axes = range(len(batch), len(batch) + len(window))
-    # Trailing dimensions that are taken whole are moved as one block.
-    first = a.mid.ndim
-    while first and dims.slice_sizes[first - 1] == a.dims[first - 1]:
-        first -= 1
-    block = int(np.prod(a.dims[first:], dtype=np.int64))
-    room = np.subtract(a.dims, dims.slice_sizes)
-    strides = _strides(a.dims[:first])
-    places = (np.clip(starts.values, 0, room)[..., :first] * strides).sum(-1)[..., None]
-    places = places + _distances(dims.slice_sizes[:first], strides)
+    window_axes = range(len(windows.batch), len(windows.batch) + len(window))
+    starts = windows.starts(indices)
+    places = windows.places(np.minimum(np.maximum(starts, 0), windows.room))[..., None] + windows.distances
 
     def taken(x: Array) -> Array:
         if 0 in shape:
             return np.empty(shape, x.dtype)
         if x.ndim and x.strides == (0,) * x.ndim:
             return np.broadcast_to(x.flat[0], shape)  # one value everywhere
-        rows = x.reshape(-1, block).take(places, 0)
-        return np.moveaxis(rows.reshape((*batch, *window)), window_axes, dims.offset_dims)
+        rows = x.reshape(-1, windows.block).take(places, 0).reshape((*windows.batch, *window))
+        return np.moveaxis(rows, window_axes, dims.offset_dims)
 
     result = moved(a, taken)
     und = result.und
-    if starts.doubt is not None:
-        unsure = (starts.doubt & (room > 0)).any(-1)  # where a window fills its dimension the start does not matter
-        unsure = np.moveaxis(unsure.reshape(*batch, *[1] * len(window)), window_axes, dims.offset_dims)
-        und = union(und, np.broadcast_to(unsure, shape))
-    elif flag(instr, "indices_are_sorted") and not starts.sorted:
+    if indices.und is not None:
+        # Where a window fills its dimension the start does not matter.
+        unsure = (windows.vectors(indices.und) & (windows.room > 0)).any(-1).reshape(*windows.batch, *[1] * len(window))
+        und = union(und, np.broadcast_to(np.moveaxis(unsure, window_axes, dims.offset_dims), shape))
+    elif flag(instr, "indices_are_sorted") and not _ascend(windows, starts):
         ctx.notes.add(f"{instr.name}: the indices are not sorted although indices_are_sorted says so")
         und = np.broadcast_to(True, shape)
     return Ball(result.dtype, result.mid, result.rad, und)
@@ -147,29 +163,30 @@ def scatter(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     dims = scatter_dims(instr)
     shape = bases[0].dims
     batching = tuple(zip(dims.input_batching_dims, dims.scatter_indices_batching_dims, strict=True))
-    starts = _starts(indices, dims.index_vector_dim, dims.scatter_dims_to_operand_dims, batching, len(shape))
     absent = {*dims.inserted_window_dims, *dims.input_batching_dims}
     window = iter(updates[0].dims[d] for d in dims.update_window_dims)
     sizes = tuple(1 if d in absent else next(window) for d in range(len(shape)))
-    room = np.subtract(shape, sizes)
-    fits = ((starts.values >= 0) & (starts.values <= room)).all(-1).ravel()
-    strides = _strides(shape)
-    first = (starts.values * strides).sum(-1).ravel()[fits]
-    places = (first[:, None] + _distances(sizes, strides)).ravel()
+    to_operand = dims.scatter_dims_to_operand_dims
+    windows = _windows(shape, indices.dims, sizes, dims.index_vector_dim, to_operand, batching, False)
+    starts = windows.starts(indices)
+    fits = ((starts >= 0) & (starts <= windows.room)).all(-1).ravel()
+    whole = bool(fits.all())
+    first = (windows.places(starts) + np.zeros(windows.batch, np.int64)).ravel()
+    places = ((first if whole else first[fits])[:, None] + windows.distances).ravel()
 
-    def windows(x: Array) -> Array:  # in the order of `places`
+    def in_windows(x: Array) -> Array:  # in the order of `places`
         rank = len(dims.update_window_dims)
         back = np.moveaxis(x, dims.update_window_dims, range(x.ndim - rank, x.ndim))
-        rows = back.reshape(fits.size, int(np.prod(sizes)))
-        return rows.ravel() if fits.all() else rows[fits].ravel()
+        return back.ravel() if whole else back.reshape(fits.size, prod(sizes))[fits].ravel()
 
     flat = [moved(base, lambda x: x.reshape(-1)) for base in bases]
-    values = [moved(update, windows) for update in updates]
-    results = combine(ctx, computation(instr, "to_apply"), flat, places, values, unique=flag(instr, "unique_indices"))
+    values = [moved(update, in_windows) for update in updates]
+    unique = flag(instr, "unique_indices")
+    results = combine(ctx, computation(instr, "to_apply"), flat, places, values, unique=unique)
     und: Array | None = None
-    if starts.doubt is not None:
-        und = _reach(starts, shape, sizes)
-    elif flag(instr, "indices_are_sorted") and not starts.sorted:
+    if indices.und is not None and indices.und.any():
+        und = _reach(windows, starts, windows.vectors(indices.und), shape)
+    elif flag(instr, "indices_are_sorted") and not _ascend(windows, starts):
         ctx.notes.add(f"{instr.name}: the indices are not sorted although indices_are_sorted says so")
         und = np.zeros(bases[0].mid.size, bool)
         und[places] = True
@@ -179,19 +196,18 @@ def scatter(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     return marked if count > 1 else marked[0]
 
 
-def _reach(starts: _Starts, shape: tuple[int, ...], sizes: tuple[int, ...]) -> Array:
+def _reach(windows: _Windows, starts: Array, doubts: Array, shape: tuple[int, ...]) -> Array:
     """The elements that windows with an undecided start may touch: along an undecided dimension, all of them."""
-    assert starts.doubt is not None
-    doubts = starts.doubt.reshape(-1, len(shape))
-    rows = np.flatnonzero(doubts.any(-1))
-    if rows.size > 64 or not shape:
+    rows = np.argwhere(doubts.any(-1))
+    if len(rows) > 64 or not shape:
         return np.broadcast_to(True, shape)
     und = np.zeros(shape, bool)
-    values = starts.values.reshape(-1, len(shape))
     for row in rows:
-        spans = [
-            slice(None) if doubt else slice(max(start, 0), max(start + size, 0))
-            for start, size, doubt in zip(values[row].tolist(), sizes, doubts[row], strict=True)
-        ]
+        at = tuple(row)
+        spans = [slice(0, size) for size in windows.sizes]
+        for d, axis in windows.own:
+            spans[d] = slice(row[axis], row[axis] + 1)
+        for d, start, doubt in zip(windows.to_operand, starts[at].tolist(), doubts[at], strict=True):
+            spans[d] = slice(None) if doubt else slice(max(start, 0), max(start + windows.sizes[d], 0))
         und[tuple(spans)] = True
     return und

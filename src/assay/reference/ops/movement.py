@@ -48,10 +48,12 @@ def joined(balls: Sequence[Ball], join: Callable[[list[Array]], Array]) -> Ball:
 def broadcast(ctx: Context, instr: Instruction, a: Ball) -> Value:
     """Operand dimension i becomes result dimension dimensions[i]; the others repeat the operand."""
     dims, shape = int_list(instr, "dimensions"), instr.array.dims
-    order = np.argsort(dims)
     spread = [1] * len(shape)
     for d, size in zip(dims, a.dims, strict=True):
         spread[d] = size
+    if list(dims) == sorted(dims):
+        return moved(a, lambda x: np.broadcast_to(x.reshape(spread), shape))
+    order = np.argsort(dims)
     return moved(a, lambda x: np.broadcast_to(x.transpose(order).reshape(spread), shape))
 
 

@@ -49,7 +49,9 @@ def sort(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     lanes = [moved(operand, _lanes(axis)) for operand in operands]
     name = computation(instr, "to_apply")
     stable = flag(instr, "is_stable")
-    keys = lexicographic(ctx.module, name)
+    if ("order", name) not in ctx.memo:
+        ctx.memo["order", name] = lexicographic(ctx.module, name)
+    keys: tuple[Key, ...] | None = ctx.memo["order", name]
     if keys is None:
         found = _by_network(ctx, name, lanes, stable)
     else:
