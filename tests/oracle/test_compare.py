@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from assay.errors import AssayError
 from assay.hlo.shape import DTYPES, ArrayShape, DType
 from assay.oracle import compare
-from assay.oracle.compare import blocks, compare_output, round_out, ulp, vague_mask
+from assay.oracle.compare import blocks, compare_output, round_out, ulp
 from assay.reference.value import Array, Ball, from_array, held_dtype
 
 F32, F64, BF16, C64 = (DTYPES[name] for name in ("f32", "f64", "bf16", "c64"))
@@ -278,15 +278,6 @@ def test_box_and_peak() -> None:
     assert (result.peak_target, result.peak_reference, result.peak_radius) == (26.0, 21.0, 0.25)
 
 
-def test_vague_elements() -> None:
-    ball = real(F32, [1.0, 1e-6, 1e-6, 0.001], [0.9, 1e-5, 0.1, 1.1])
-    mask = vague_mask(ball)
-    assert mask is not None
-    assert mask.tolist() == [False, False, True, True]
-    assert one(ball, [1.0, 0.0, 0.0, 0.0]).vague == 2
-    assert vague_mask(real(F32, [1.0])) is None
-
-
 # ---- shapes and size
 
 
@@ -323,7 +314,7 @@ def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
     assert parts.box == whole.box
     assert parts.bias == pytest.approx(whole.bias)
     np.testing.assert_array_equal(parts.outside_mask, whole.outside_mask)
-    assert (parts.outside, parts.undecided, parts.vague) == (whole.outside, whole.undecided, whole.vague)
+    assert (parts.outside, parts.undecided) == (whole.outside, whole.undecided)
     assert (parts.worst_ulp, parts.worst_bound) == (whole.worst_ulp, whole.worst_bound)
 
 

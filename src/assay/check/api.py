@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from assay.programs.load import load, parse_source
 from assay.programs.program import Array, Program, from_hlo
 from assay.reference.policies import for_target
 from assay.report.result import CaseResult, Report
-from assay.toolchain import Limits, Worker, WorkerDied, resolve
+from assay.toolchain import Compiled, Limits, Worker, WorkerDied, resolve
 
 T = TypeVar("T")
 
@@ -55,14 +56,14 @@ class Request:
 def check_path(source: str, request: Request, command: str = "", step: Step = lambda _: None) -> Report:
     """Checks every program that `source` names (see `assay.programs.load`). Raises AssayError where it cannot begin."""
     parse_source(source)  # a wrong path is told before a worker starts
-    with _worker(request, step) as (worker, toolchain):
+    with _worker(request, step) as (worker, versions):
         step("reading the program")
         arguments = None
         if request.inputs is not None and parse_source(source).function is not None:
             arguments = load_arguments(request.inputs, None)
         programs = _alive(source, lambda: load(source, worker, arguments, request.case))
-        cases = [result for program in programs for result in _check(program, request, worker, step)]
-    return Report(source, request.target, toolchain, request.seed, tuple(cases), command)
+        cases = [result for program in programs for result in _check(program, request, worker, versions, step)]
+    return Report(source, request.target, _words(versions), request.seed, tuple(cases), command)
 
 
 def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str = "cpu", **options: Any) -> Report:
@@ -80,10 +81,10 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
             )
         return check_path(str(program), request)
     lowered = _lower(program, arguments)
-    with _worker(request, lambda _: None) as (worker, toolchain):
+    with _worker(request, lambda _: None) as (worker, versions):
         name = getattr(program, "__name__", "function")
-        cases = _check(_alive(name, lambda: lowered(worker)), request, worker, lambda _: None)
-    return Report(name, target, toolchain, request.seed, tuple(cases))
+        cases = _check(_alive(name, lambda: lowered(worker)), request, worker, versions, lambda _: None)
+    return Report(name, target, _words(versions), request.seed, tuple(cases))
 
 
 def assert_correct(function: Callable[..., Any], *arguments: Any, **options: Any) -> Report:
@@ -138,37 +139,50 @@ def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[
 
 
 @contextmanager
-def _worker(request: Request, step: Step) -> Iterator[tuple[Worker, str]]:
-    """A worker of the toolchain asked for, and what it hosts in words."""
+def _worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str, str | None]]]:
+    """A worker of the toolchain asked for, and the versions that it hosts."""
     if request.target not in TARGETS:
         raise ToolchainError(f"no target {request.target!r}; there is: {', '.join(TARGETS)}")
     step("starting the worker")
     toolchain = resolve(request.toolchain, progress=step)
     limits = Limits(timeout_s=request.timeout_s, rss_bytes=request.memory_limit)
     with Worker(toolchain, request.flags, limits) as worker:
-        versions = worker.describe().versions
-        words = ", ".join(f"{name} {versions[name]}" for name in ("jax", "jaxlib", "python") if versions.get(name))
-        yield worker, words
+        yield worker, worker.describe().versions
 
 
-def _check(program: Program, request: Request, worker: Worker, step: Step) -> list[CaseResult]:
+def _words(versions: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {versions[name]}" for name in ("jax", "jaxlib", "python") if versions.get(name))
+
+
+def _check(
+    program: Program, request: Request, worker: Worker, versions: Mapping[str, str | None], step: Step
+) -> list[CaseResult]:
     """One result for each set of inputs of one program."""
     if program.problem is not None or program.module is None:
         return [CaseResult(program.name, "", Verdict.INVALID, program.problem or "no module")]
     settings = Settings(
-        for_target(request.target),
+        for_target(request.target, versions.get("jaxlib")),
         dict(request.options),
         request.seed,
         request.memory_limit,
         request.reference_timeout_s,
     )
-    results = []
+    results: list[CaseResult] = []
+    executables: dict[str, Compiled] = {}
     for words, arguments in _inputs(program, request):
-        label = f"{program.name} ({words})" if words else program.name
-        results.append(
-            judge(program, arguments, words, worker, settings, lambda text, label=label: step(f"{label}: {text}"))
-        )  # type: ignore[misc]
+        label = f"{program.name} ({words})"
+        telling = partial(_tell, step, label)
+        drawn_again = bool(results) and request.classes == DEFAULT_CLASSES
+        result = judge(program, arguments, words, worker, settings, telling, executables, if_exact=drawn_again)
+        if result is not None:
+            results.append(result)
+    for compiled in executables.values():
+        worker.release(compiled)
     return results
+
+
+def _tell(step: Step, label: str, text: str) -> None:
+    step(f"{label}: {text}")
 
 
 def _inputs(program: Program, request: Request) -> Iterator[tuple[str, list[Array]]]:

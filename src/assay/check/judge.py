@@ -14,18 +14,19 @@ import numpy as np
 from assay.errors import ReferenceLimit, Unsupported, WorkerError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
-from assay.oracle.compare import VAGUE, OutputComparison, compare_output
+from assay.oracle.compare import OutputComparison, compare_output
+from assay.oracle.evidence import says_nothing, says_too_little
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
-from assay.reference.context import mark, unit_roundoff
+from assay.reference.context import mark
 from assay.reference.evaluator import estimate_bytes, evaluate
 from assay.reference.policy import Policy
 from assay.reference.sampled import sampled_bounds
 from assay.reference.value import Ball, Token, flatten, union
 from assay.report.result import CaseResult, OutputResult
 from assay.targets import cpu
-from assay.toolchain import RequestRefused, Worker, WorkerDied
+from assay.toolchain import Compiled, RequestRefused, Worker, WorkerDied
 
 Step = Callable[[str], None]
 
@@ -54,9 +55,16 @@ def judge(
     worker: Worker,
     settings: Settings,
     step: Step = lambda _: None,
-) -> CaseResult:
-    """The verdict on `program` with `arguments`; `inputs` says in words where they come from."""
-    case = _Case(program, tuple(arguments), inputs, worker, settings, step)
+    executables: dict[str, Compiled] | None = None,
+    if_exact: bool = False,
+) -> CaseResult | None:
+    """The verdict on `program` with `arguments`; `inputs` says in words where they come from.
+
+    executables: what was compiled of this program before, to be used again. if_exact: None instead of a verdict where
+    the reference is exact in no output, for inputs that are drawn for the sake of exactness.
+    """
+    known = {} if executables is None else executables
+    case = _Case(program, tuple(arguments), inputs, worker, settings, step, known, if_exact)
     try:
         return case.judge()
     except _Decided as decided:
@@ -79,16 +87,21 @@ class _Case:
     worker: Worker
     settings: Settings
     step: Step
+    executables: dict[str, Compiled]
+    if_exact: bool
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def judge(self) -> CaseResult:
+    def judge(self) -> CaseResult | None:
         module = self.program.module
         assert module is not None, "a program with a problem is not judged"
         self.notes.extend(self.program.notes)
         self.refuse_what_does_not_fit(module)
         first, second = self.run_target(self.settings.options, twice=True)
-        balls, sampled = self.reference(module)
+        plain = self.evaluated(module, self.settings.policy)
+        if self.if_exact and not any(map(_mostly_exact, plain)):
+            return None
+        balls, sampled = self.sharpened(module, plain)
         comparisons = self.compare(balls, first)
         if not _outside(comparisons):
             return self.agreement(balls, sampled, comparisons, first, second)
@@ -122,17 +135,30 @@ class _Case:
             raise AssertionError("unreachable") from death
 
     def run_once(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
-        self.step("compiling and running")
         try:
-            first = cpu.execute(self.worker, self.program.payload, self.program.kind, self.arguments, options)
-            second = cpu.run(self.worker, first.compiled, self.arguments) if twice else first
-            self.worker.release(first.compiled)
+            compiled = self.executable(options)
+            self.step("running")
+            start = time.monotonic()
+            first = self.results(compiled)
+            second = self.results(compiled) if twice else first
+            self.spent("run", time.monotonic() - start)
         except RequestRefused as refused:
-            verb = "compile" if refused.request == "compile" else "run"
-            self.decide(Verdict.INVALID, f"{self.settings.policy.name} refuses to {verb} it: {refused.message}")
-        self.spent("compile", first.compile_s)
-        self.spent("run", first.run_s + second.run_s)
-        return _arrays(first), _arrays(second)
+            self.decide(Verdict.INVALID, f"the toolchain refuses to {refused.request} it: {refused.message}")
+        return first, second
+
+    def executable(self, options: Mapping[str, str]) -> Compiled:
+        """The program compiled with `options`, by the process that the worker has now."""
+        key = repr(sorted(options.items()))
+        if key not in self.executables or not self.worker.holds(self.executables[key]):
+            self.step("compiling")
+            self.executables[key] = cpu.compile(self.worker, self.program.payload, self.program.kind, options)
+            self.spent("compile", self.executables[key].seconds)
+        return self.executables[key]
+
+    def results(self, compiled: Compiled) -> list[Array]:
+        """The outputs of one run that hold data."""
+        outputs = cpu.run(self.worker, compiled, self.arguments)
+        return [array for array, type_ in zip(outputs, compiled.results, strict=True) if type_.dtype != "token"]
 
     def confirm_death(self, options: Mapping[str, str], twice: bool, death: WorkerDied) -> None:
         """Decides on a crash or a hang: seen again in a fresh process it is the program's, else it is noted as such."""
@@ -145,21 +171,17 @@ class _Case:
             pass
         self.decide(Verdict.NONDETERMINISTIC, f"{death.detail} during {death.request} in one of two runs", death)
 
-    def reference(self, module: Module) -> tuple[list[Ball | Token], list[bool]]:
-        """The reference's outputs, and for each whether sampled bounds stand in for radii that say nothing."""
-        self.step("evaluating the reference")
-        start = time.monotonic()
-        leaves_ = self.evaluated(module, self.settings.policy)
-        self.spent("reference", time.monotonic() - start)
-        needed = [isinstance(b, Ball) and _unclear(b) is not None for b in leaves_]
+    def sharpened(self, module: Module, plain: list[Ball | Token]) -> tuple[list[Ball | Token], list[bool]]:
+        """The reference's outputs, and for each whether sampled bounds stand in where its radii say too little."""
+        needed = [isinstance(ball, Ball) and says_too_little(ball) is not None for ball in plain]
         if not any(needed):
-            return leaves_, needed
-        start = time.monotonic()
+            return plain, needed
         sampled = self.sample(module, self.settings.samples)
-        self.spent("sampling", time.monotonic() - start)
-        return [_join(ball, other) for ball, other in zip(leaves_, sampled, strict=True)], needed
+        return [_join(ball, other) for ball, other in zip(plain, sampled, strict=True)], needed
 
     def evaluated(self, module: Module, policy: Policy) -> list[Ball | Token]:
+        self.step("evaluating the reference")
+        start = time.monotonic()
         try:
             result = evaluate(
                 module, self.arguments, policy, memory_limit=self.settings.memory_limit, deadline=self.deadline()
@@ -168,10 +190,12 @@ class _Case:
             self.decide(Verdict.UNVERIFIED, f"unsupported: {missing}")
         except ReferenceLimit as limit:
             self.decide(Verdict.UNVERIFIED, str(limit))
+        self.spent("reference", time.monotonic() - start)
         self.notes.extend(note for note in sorted(result.notes) if note not in self.notes)
         return flatten(result.value)
 
     def sample(self, module: Module, runs: int, seed: int = 0) -> list[Ball | Token]:
+        start = time.monotonic()
         try:
             return sampled_bounds(
                 module,
@@ -185,6 +209,8 @@ class _Case:
             )
         except ReferenceLimit as limit:
             self.decide(Verdict.UNVERIFIED, str(limit))
+        finally:
+            self.spent("sampling", time.monotonic() - start)
 
     def deadline(self) -> Callable[[], None]:
         end = time.monotonic() + self.settings.reference_timeout_s
@@ -327,42 +353,15 @@ class _Case:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
-def _arrays(execution: cpu.Execution) -> list[Array]:
-    """The outputs that hold data."""
-    types = execution.compiled.results
-    return [array for array, kind in zip(execution.outputs, types, strict=True) if kind.dtype != "token"]
-
-
 def _outside(comparisons: Sequence[OutputComparison]) -> int:
     return sum(c.outside for c in comparisons)
 
 
-def _scale(ball: Ball) -> float:
-    """Root mean square of the finite midpoints."""
-    finite = np.isfinite(ball.mid)
-    size = np.abs(ball.mid[finite])
-    peak = float(size.max(initial=0.0))
-    return 0.0 if peak == 0 else peak * math.sqrt(float(np.mean(np.square(size / peak))))
-
-
-def _unclear(ball: Ball) -> Array | None:
-    """Elements of which the ball says too little: undecided, or with a radius above 1 % of its own and its array's
-    size.
-
-    A few roundings of bf16 are 1 % already, so a type's own roundoff counts where it is larger.
-    """
-    mask = ball.und
-    if ball.rad is not None and (ball.dtype.is_float or ball.dtype.is_complex):
-        share = max(VAGUE, 32 * unit_roundoff(ball.dtype))
-        mask = union(mask, ball.rad > share * np.maximum(np.abs(ball.mid), _scale(ball)))
-    return mask if mask is not None and mask.any() else None
-
-
-def _says_nothing(ball: Ball) -> Array | None:
-    """Elements whose radius is larger than they are, and than 1 % of their array's size."""
-    if ball.rad is None:
-        return None
-    return np.asarray((ball.rad > np.abs(ball.mid)) & (ball.rad > VAGUE * _scale(ball)))
+def _mostly_exact(ball: Ball | Token) -> bool:
+    if not isinstance(ball, Ball) or ball.mid.size == 0:
+        return False
+    loose = union(ball.und, None if ball.rad is None else ball.rad > 0)
+    return loose is None or float(np.mean(loose)) < 0.5
 
 
 def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
@@ -371,7 +370,7 @@ def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
     """
     if not isinstance(ball, Ball) or not isinstance(sampled, Ball):
         return ball
-    unclear = _unclear(ball)
+    unclear = says_too_little(ball)
     if unclear is None:
         return ball
     lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
@@ -382,7 +381,7 @@ def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
     rad = np.where(take, drawn, own)
     still = None if sampled.und is None else unclear & sampled.und
     joined = Ball(ball.dtype, mid, rad if rad.any() else None, union(still, lost & ~take))
-    return mark(joined, _says_nothing(joined))
+    return mark(joined, says_nothing(joined))
 
 
 def _same_bits(a: Array, b: Array) -> bool:

@@ -15,6 +15,7 @@ from assay.inputs.generate import CLASSES
 from assay.report.json_form import to_json
 from assay.report.text import show
 
+WIDTH = 140  # of what is written to a file or a pipe
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -70,12 +71,13 @@ def command(
         raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
     with Progress() as progress:
         report = check_path(program, request, command_line(), progress.step)
+    if json is not None and str(json) != "-":
+        json.write_text(to_json(report))
     if json is not None and str(json) == "-":
         print(to_json(report), end="")
     else:
-        show(report, Console(highlight=False), verbose)
-        if json is not None:
-            json.write_text(to_json(report))
+        console = Console(highlight=False)
+        show(report, console if console.is_terminal else Console(highlight=False, width=WIDTH), verbose)
     raise typer.Exit(report.exit_code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from types import TracebackType
@@ -43,9 +44,9 @@ class Progress:
             if not text or (seconds < DELAY_S and self._status is None):
                 continue
             if not self.console.is_terminal:
-                if text != told:
+                if (kind := re.sub(r"\d+", "", text)) != told:  # one line for all steps of a count
                     self.console.print(f"assay: {text} ...", soft_wrap=True, markup=False)
-                    told = text
+                    told = kind
                 continue
             line = f"{text} ({seconds:.0f} s)" if seconds >= DELAY_S else text
             if self._status is None:

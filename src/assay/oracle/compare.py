@@ -28,17 +28,13 @@ Block = tuple[int | slice, ...]
 BLOCK = 1 << 17
 """Elements judged at a time: the float64 temporaries of a block stay in cache."""
 
-VAGUE = 0.01
-"""Share of an output's root mean square below which a radius still says something of an element near zero."""
-
 
 @dataclass(frozen=True, slots=True)
 class OutputComparison:
     """How one output compares with its reference.
 
     outside: decided elements that no correct compiler produces. undecided: elements not judged. masked: decided
-    elements that are NaN or infinite on both sides; they agree but carry no numeric evidence. vague: decided elements
-    whose radius says nothing (`vague_mask`).
+    elements that are NaN or infinite on both sides; they agree but carry no numeric evidence.
 
     worst_ulp: largest |target - mid| in units in the last place of the output's type at mid; infinite for NaN against a
     number; for integers the difference itself.
@@ -53,7 +49,6 @@ class OutputComparison:
     outside: int = 0
     undecided: int = 0
     masked: int = 0
-    vague: int = 0
     worst_ulp: float = 0.0
     worst_bound: float = 0.0
     bias: float = 0.0
@@ -75,23 +70,14 @@ def compare_output(ball: Ball, target: Array, shape: ArrayShape) -> OutputCompar
     _check(ball, target, shape)
     tally = _Tally(shape)
     with np.errstate(all="ignore"):
-        rms = 0.0 if ball.rad is None else _rms(ball)
         for block in blocks(shape.dims):
             mid, found = _part(ball.mid, shape, block), _part(target, shape, block)
             rad = None if ball.rad is None else _part(ball.rad, shape, block)
             und = None if ball.und is None else _part(ball.und, shape, block)
             judge = _judge_complex if shape.dtype.is_complex else _judge_float if shape.dtype.is_float else _judge_exact
             judgement = judge(shape.dtype, mid, rad, found)
-            tally.add(block, judgement, mid, rad, und, found, rms)
+            tally.add(block, judgement, mid, rad, und, found)
     return tally.result()
-
-
-def vague_mask(ball: Ball) -> Array | None:
-    """Elements whose radius says nothing: larger than the element, and than 1 % of the output's root mean square."""
-    if ball.rad is None or not (ball.dtype.is_float or ball.dtype.is_complex):
-        return None
-    with np.errstate(all="ignore"):
-        return _vague(ball.mid, ball.rad, _rms(ball))
 
 
 def blocks(dims: tuple[int, ...], limit: int = BLOCK) -> Iterator[Block]:
@@ -271,32 +257,8 @@ def _in_units(distance: Array, rad: Array | None) -> Array:
     return np.where(distance == 0, 0.0, distance / rad)
 
 
-def _vague(mid: Array, rad: Array, rms: float) -> Array:
-    mask: Array = (rad > np.abs(mid)) & (rad > VAGUE * rms)
-    return mask
-
-
 def _has_nan(dtype: DType) -> bool:
     return bool(np.isnan(round_out(dtype, np.asarray([np.nan]))[0]))
-
-
-def _rms(ball: Ball) -> float:
-    """Root mean square of the finite decided midpoints, without overflow."""
-    count, largest, total = 0, 0.0, 0.0
-    for block in blocks(ball.mid.shape):
-        mid = ball.mid[block]
-        keep = np.isfinite(mid)
-        if ball.und is not None:
-            keep = keep & ~np.broadcast_to(ball.und, ball.mid.shape)[block]
-        size = np.where(keep, np.abs(mid), 0.0)
-        peak = float(size.max(initial=0.0))
-        count += int(keep.sum())
-        if peak > largest:
-            total *= (largest / peak) ** 2
-            largest = peak
-        if largest > 0:
-            total += float(np.square(size / largest).sum())
-    return largest * math.sqrt(total / count) if count else 0.0
 
 
 def _check(ball: Ball, target: Array, shape: ArrayShape) -> None:
@@ -316,7 +278,6 @@ class _Tally:
     outside: int = 0
     undecided: int = 0
     masked: int = 0
-    vague: int = 0
     worst_ulp: float = 0.0
     worst_bound: float = 0.0
     signed_sum: float = 0.0
@@ -327,14 +288,7 @@ class _Tally:
     peak_values: tuple[Scalar, Scalar, float] | None = None
 
     def add(
-        self,
-        block: Block,
-        judgement: _Judgement,
-        mid: Array,
-        rad: Array | None,
-        und: Array | None,
-        target: Array,
-        rms: float,
+        self, block: Block, judgement: _Judgement, mid: Array, rad: Array | None, und: Array | None, target: Array
     ) -> None:
         decided: Array | None = None if und is None else ~und
         if judgement.unjudged is not None:
@@ -344,8 +298,6 @@ class _Tally:
             self.undecided += int(decided.size - decided.sum())
         if judgement.masked is not None:
             self.masked += int(_only(judgement.masked, decided).sum())
-        if rad is not None:
-            self.vague += int(_only(_vague(mid, rad, rms), decided).sum())
         self.worst_ulp = max(self.worst_ulp, _largest(judgement.ulps, decided))
         self.worst_bound = max(self.worst_bound, _largest(judgement.bound, decided))
         if judgement.signed is not None:
@@ -381,7 +333,6 @@ class _Tally:
             outside=self.outside,
             undecided=self.undecided,
             masked=self.masked,
-            vague=self.vague,
             worst_ulp=self.worst_ulp,
             worst_bound=self.worst_bound,
             bias=self.signed_sum / self.signed_count if self.signed_count else 0.0,

@@ -92,6 +92,9 @@ def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool)
         console.print(_table(shown))
         if len(shown) < len(case.outputs):
             console.print(f"{len(case.outputs) - len(shown)} more outputs; --verbose shows them")
+        for output in shown:
+            if output.outside:
+                console.print(Text(_where(output)), soft_wrap=True)
     for note in case.notes:
         console.print(Text(f"note: {note}"), soft_wrap=True)
     if case.stderr_tail:
@@ -106,39 +109,28 @@ def _table(outputs: tuple[OutputResult, ...]) -> Table:
         table.add_column(name, overflow="fold")
     for name in ("elements", "outside", "undecided", "masked", "worst ulp", "worst/bound"):
         table.add_column(name, justify="right")
-    wrong = any(o.outside for o in outputs)
-    if wrong:
-        for name in ("box", "peak", "there", "reference", "pattern"):
-            table.add_column(name, overflow="fold")
     for o in outputs:
-        shape = f"{o.dtype}[{','.join(map(str, o.shape))}]"
-        row = [
+        table.add_row(
             f"{o.index} {o.name}".strip(),
-            shape,
+            f"{o.dtype}[{','.join(map(str, o.shape))}]",
             str(o.elements),
             Text(str(o.outside), style="red" if o.outside else ""),
             str(o.undecided),
             str(o.masked),
             _figure(o.worst_ulp),
             _figure(o.worst_bound),
-        ]
-        if wrong:
-            row += [
-                _box(o),
-                "" if o.peak is None else str(list(o.peak)),
-                o.peak_target,
-                o.peak_reference,
-                o.pattern or "",
-            ]
-        table.add_row(*row)
+        )
     return table
 
 
-def _box(output: OutputResult) -> str:
-    """Inclusive ranges, as XLA's slices would have them with an exclusive end."""
-    if output.box is None:
-        return ""
-    return "[" + ", ".join(str(low) if low == high else f"{low}:{high + 1}" for low, high in output.box) + "]"
+def _where(output: OutputResult) -> str:
+    """What is wrong with an output, and where: `low:high` with an exclusive end, as in XLA's slices."""
+    box_ = ", ".join(str(low) if low == high else f"{low}:{high + 1}" for low, high in output.box or ())
+    peak = "" if output.peak is None else f"; worst at {list(output.peak)}: "
+    text = (
+        f"output {output.index}: wrong in [{box_}]{peak}{output.peak_target}, the reference has {output.peak_reference}"
+    )
+    return f"{text}; pattern: {output.pattern}" if output.pattern else text
 
 
 def _figure(value: float) -> str:

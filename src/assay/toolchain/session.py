@@ -41,6 +41,8 @@ from assay.toolchain.worker.wire import get_array, put_array, xla_dtype
 
 Kind = Literal["hlo-text", "hlo-proto", "stablehlo", "export"]
 
+NO_CASE = ""  # a pattern that no case's name matches: the file is executed, and nothing of it is lowered
+
 
 class Worker:
     """A process of `toolchain`; a context manager.
@@ -62,6 +64,7 @@ class Worker:
         self._lock = threading.Lock()
         self._closed = False
         self._live = 0  # executables that the child holds
+        self._loads: list[dict[str, Any]] = []  # of the files executed so far, without their cases
         self._process = Process(toolchain.python, self._env, self.limits)
 
     def __enter__(self) -> Worker:
@@ -104,6 +107,9 @@ class Worker:
                 self._live = 0
             if self._live == 0 and self._process.resident_bytes() > self.limits.rss_bytes // 2:
                 self.restart()  # what earlier programs left behind is not to be charged to this one
+            if self._process.child is None:
+                for earlier in self._loads:  # what a user's file registered in the dead child is needed in this one
+                    self._process.ask(earlier, (), timeout_s)
             reply, out = self._process.ask(header, blobs, timeout_s)
         except BaseException:
             self._live = 0  # ask ended the child
@@ -148,6 +154,9 @@ class Worker:
             raise UserFileError(str(path), Problem("FileNotFoundError", "no such file"))
         header = {"op": "load", "path": where, "function": function, "arrays": specs, "filter": list(cases)}
         reply, out = self._ask(header, blobs, timeout_s)
+        again = {**header, "function": None, "arrays": None, "filter": [NO_CASE]}
+        if again not in self._loads:
+            self._loads.append(again)
         loaded = tuple(_case(c, out) for c in reply["cases"])
         return LoadedFile(where, reply["x64"], reply["rtol"], loaded)
 
