@@ -68,7 +68,7 @@ FAULTS = [
     ("%z = f32[2]{0} add", "%z f32[2]{0} add", 10, 5, "expected `=`"),
     ("calls=%inner", "calls=%outer", 11, 54, "computation `outer` is not defined"),
     ("calls=%inner", "calls=%main", 11, 54, "is defined only after its caller"),
-    ("add(%x, %y),", "add(%x, %y), control-predecessors={%q},", 10, 53, "control predecessor `q` is not defined"),
+    ("add(%x, %y),", "add(%x, %y), control-predecessors={%q},", 10, 54, "control predecessor `q` is not defined"),
     ("ENTRY %main", "%main", 13, 1, "no computation is marked ENTRY"),
     ("%inner (p", "ENTRY %inner (p", 7, 1, "a second ENTRY computation"),
     ("%inner (p", "%main (p", 7, 1, "a second computation named `main`"),

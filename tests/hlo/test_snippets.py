@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.hlo.snippets import BODIES, VARIANTS, module_of
 
 from assay.hlo.opcodes import ARITY
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_module
 from assay.hlo.types import check_module
+
+from .snippets import BODIES, VARIANTS, module_of
 
 ALL = {**BODIES, **VARIANTS}
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.hlo.snippets import BODIES, VARIANTS, module_of
 
 from assay.errors import HloTypeError
 from assay.hlo.opcodes import ARITY
 from assay.hlo.parse import parse_module
 from assay.hlo.types import RULES, check_module, infer_shape
+
+from .snippets import BODIES, VARIANTS, module_of
 
 # The result's shape is for these to say: nothing else decides it.
 DECLARED = {"parameter", "custom-call", "infeed", "recv", "rng", "iota", "constant", "rng-get-and-update-state"}

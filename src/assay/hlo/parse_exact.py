@@ -89,6 +89,9 @@ def instruction(reader: Reader, offset: int, names: Names, read_body: ReadBody) 
     else:
         operands = operand_names(content, inner.start() + 1, names)
     attributes, end = _attributes(reader, inner.end(), name, read_body)
+    if opcode == "custom-call" and "calls" in attributes:
+        # So old canonical text has it, but no parser of XLA's takes it.
+        attributes["called_computations"] = f"{{{attributes.pop('calls')}}}"
     result = Instruction(name, opcode, shape, operands, attributes, literal, number)
     if wrapped is not None:
         result = _written_out(reader, result, names, at_opcode)
