@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.errors import ProgramError
+from assay.errors import HloTypeError, ProgramError
 from assay.hlo.parse import parse_module
+from assay.hlo.types import check_module
 from assay.programs.program import Array, Expectation, Program, from_hlo
 from assay.toolchain import LoadedCase, RequestRefused, Worker
 from assay.toolchain.session import Kind
@@ -99,8 +100,12 @@ def _module(path: Path, data: bytes, worker: Worker) -> Program:
     """One module in any of the forms that XLA and jax write."""
     if looks_like_hlo(data):
         text = _decode(path, data)
-        parse_module(text, source=str(path))  # our own message, with line and column, comes first
-        return from_hlo(path.name, text, data, "hlo-text")
+        module = parse_module(text, source=str(path))
+        try:
+            check_module(module)
+        except HloTypeError as error:
+            raise ProgramError(f"{path}: {error}") from error
+        return Program(path.name, data, "hlo-text", module)
     if looks_like_stablehlo(data):
         return from_hlo(path.name, _convert(path, data, "stablehlo", worker), data, "stablehlo")
     kinds: tuple[Kind, ...] = ("export", "hlo-proto") if path.suffix == ".bin" else ("hlo-proto", "export")
