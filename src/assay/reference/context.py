@@ -35,6 +35,9 @@ def flushes(policy: Policy, dtype: DType) -> bool:
     return policy.flush_subnormals and dtype.part.min_exponent <= -126
 
 
+UNUSUAL = {"f8e8m0fnu", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"}
+"""Formats without zero, sign, infinity or NaN, which round in their own way: decided where a result is representable."""
+
 _MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "reshape", "reverse", "slice", "transpose"}
 
 
@@ -102,6 +105,9 @@ class Context:
         mid = np.asarray(mid, held_dtype(dtype))
         if mid.size == 0:
             return Ball(dtype, mid)
+        if dtype.name in UNUSUAL:
+            representable = round_to(dtype, mid) == mid
+            return Ball(dtype, mid, None, union(und, ~representable, None if rad is None else rad > 0))
         with np.errstate(all="ignore"):
             local = self._rounding(dtype, mid, rad, ulps)
             if error is not None:
@@ -145,7 +151,11 @@ class Context:
             local = np.where(nonzero, np.maximum(local, floor), local)
         if dtype.is_complex and flushes(self.policy, dtype):
             # Either part may be flushed alone.
-            local = np.where((size > 0) & (size < tiny / u), local + 1.5 * tiny, local)
+            parts = (np.abs(mid.real), np.abs(mid.imag))
+            small = (size > 0) & (size < tiny / u)
+            for part in parts:
+                small = small | ((part > 0) & (part < tiny))
+            local = np.where(small, local + 1.5 * tiny, local)
         return local
 
     def _sampled(self, dtype: DType, mid: Array, local: Array, und: Array | None) -> Ball:
@@ -212,14 +222,20 @@ def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, poli
     if inside.all():
         return Ball(dtype, mid, rad, und)
     special = ~np.isfinite(mid)
+    if not dtype.part.has_inf and np.isinf(mid).any():
+        # Such a type turns an infinity into NaN, unless the value stays in a wider type.
+        und = union(und, np.isinf(mid)) if policy.excess_precision else und
+        mid = np.where(np.isinf(mid), np.nan, mid)
     over = ~inside & ~special
     if over.any():
         threshold = limit + half_step
         if policy.excess_precision and dtype.part.bits < 32:
             threshold = max(threshold, F32.max * (1 + 2.0**-25))  # kept in f32, the value would not overflow before
         sure = over & ((size if rad is None else size - rad) >= threshold)
+        if dtype.is_complex:
+            sure = np.zeros_like(sure)  # one part may overflow alone
         und = union(und, over & ~sure)
-        if sure.any() and not dtype.is_complex:
+        if sure.any():
             outcome = np.copysign(np.inf if dtype.has_inf else np.nan, mid)
             mid = np.where(sure, outcome, mid)
             special = special | sure
@@ -236,11 +252,11 @@ def entering(ball: Ball, policy: Policy) -> Ball:
     """
     if not (ball.dtype.is_float or ball.dtype.is_complex) or not flushes(policy, ball.dtype):
         return ball
-    size = np.abs(ball.mid)
-    tiny = (size < smallest_normal(ball.dtype)) & (size != 0)
-    if not tiny.any():
-        return ball
-    return Ball(ball.dtype, ball.mid, np.where(tiny, size, 0.0), ball.und)
+    least = smallest_normal(ball.dtype)
+    parts = (ball.mid.real, ball.mid.imag) if ball.dtype.is_complex else (ball.mid,)
+    off = [np.where(np.abs(part) < least, np.abs(part), 0.0) for part in parts]
+    rad = off[0] if len(off) == 1 else np.hypot(*off)
+    return Ball(ball.dtype, ball.mid, rad, ball.und) if rad.any() else ball
 
 
 def mark(ball: Ball, und: Array | None) -> Ball:

@@ -64,12 +64,7 @@ def summed(
             extra = np.where(small, np.minimum(tiny, magnitude), 0.0)
     if stages:
         extra = total(extra, stages * unit_roundoff(dtype) * magnitude)
-    reach = magnitude if rad is None else magnitude + rad
-    over = ~(reach < (dtype if stages else inner).part.max)
-    if over.any():
-        # All of one sign overflow for sure, if they do; else a partial sum may overflow or not.
-        mixed = ~(np.abs(mid) >= magnitude * (1 - 2.0**-20))
-        und = union(und, over & mixed & np.isfinite(mid))
+    und = union(und, _may_overflow((dtype if stages else inner).part.max, mid, rad, magnitude))
     return ctx.accumulated(
         dtype,
         mid,
@@ -81,6 +76,25 @@ def summed(
         exact=exact,
         within=within,
     )
+
+
+def _may_overflow(limit: float, mid: Array, rad: Array | None, magnitude: Array) -> Array | None:
+    """Where it depends on the order of summation whether a partial sum overflows, None for nowhere.
+
+    The positive terms reach (magnitude + mid) / 2 together, the negative ones (magnitude - mid) / 2. A partial sum of
+    one that is infinite stays so, unless the other is infinite too.
+    """
+    reach = magnitude if rad is None else magnitude + rad
+    if not (over := ~(reach < limit)).any():
+        return None
+    if mid.dtype.kind == "c":
+        return over  # a part that is not finite says nothing of the other
+    with np.errstate(all="ignore"):
+        slack = reach * 2.0**-40
+        up = ~((reach + mid) / 2 + slack < limit)
+        down = ~((reach - mid) / 2 + slack < limit)
+    open_: Array = over & np.isfinite(mid) & ((up & down) | ((up | down) & (np.abs(mid) < limit)))
+    return open_
 
 
 def reduction_stages(n: int) -> int:

@@ -178,7 +178,8 @@ def select_and_scatter(ctx: Context, instr: Instruction, x: Ball, source: Ball, 
     if any(w.base_dilation != 1 or w.window_dilation != 1 for w in windows):
         raise Unsupported("select-and-scatter", "dilated windows")
     direction = _select_direction(ctx, attributes.computation(instr, "select"))
-    if body_kind(ctx.module, attributes.computation(instr, "scatter")) != "add":
+    kind = body_kind(ctx.module, attributes.computation(instr, "scatter"))
+    if kind != "add" and (kind, x.dtype.kind) != ("or", "pred"):
         raise Unsupported("select-and-scatter", "a scatter computation that does not add")
     sign = 1 if direction in ("GE", "GT") else -1
     lowest = -np.inf if x.dtype.is_float else np.int64(np.iinfo(np.int64).min)
@@ -264,7 +265,7 @@ def _scattered(ctx: Context, x: Ball, source: Ball, init: Ball, at: Array, flat:
         if source.dtype.is_complex:
             raise Unsupported("select-and-scatter", "complex sources")
         mid = np.full(size, init.mid, source.mid.dtype)
-        np.add.at(mid, at, flat)
+        np.add.at(mid, at, flat)  # an or of predicates
         return Ball(source.dtype, mid.reshape(dims), None, union(und, init.und))
     mid = np.bincount(at, flat, size).reshape(dims) + init.mid
     magnitude = np.bincount(at, np.abs(flat), size).reshape(dims) + np.abs(init.mid)
