@@ -198,6 +198,23 @@ def test_products_of_wild_size_are_undecided():
     assert ball.mid[2] == np.inf
 
 
+def test_overflow_on_the_way():
+    """A partial sum that is infinite stays so, unless the sum of the other sign may be infinite too."""
+    x = np.array([[3e38, 3e38, -3e38], [3e38, 3e38, -1e38], [3e38, 3e38, 3e38], [-1e38, -1e38, 1e38]], np.float32)
+    (ball,) = assert_agree(lambda x: x.sum(1), x, decided=False)
+    assert ball.und.tolist() == [True, False, False, False]
+    assert ball.mid[1] == np.inf
+    z = (x[:3] + 1j * x[:3]).astype(np.complex64)
+    balls = assert_agree(lambda z: (z.sum(1), z.prod(1)), z, decided=False)
+    assert all(ball.und.all() for ball in balls)
+
+
+def test_eight_bit_sums_round_at_every_step():
+    x = np.ones(34, ml_dtypes.float8_e5m2)
+    (ball,) = assert_agree(lambda x: x.sum(), x, policy=Policy("xla-cpu", accumulate={"f8e5m2": "f32"}))
+    assert ball.mid == 34
+
+
 def test_maxima_of_balls_and_nan():
     x = normal(5, 8)
     x[1, 3] = np.nan
