@@ -41,10 +41,13 @@ def imag(ctx: Context, instr: Instruction, a: Ball) -> Value:
 def complex_(ctx: Context, instr: Instruction, re: Ball, im: Ball) -> Value:
     mid = np.empty(re.dims, np.complex128)
     mid.real, mid.imag = re.mid, im.mid
-    rad = None
-    if re.rad is not None or im.rad is not None:
-        rad = np.hypot(0.0 if re.rad is None else re.rad, 0.0 if im.rad is None else im.rad)
-    return Ball(instr.array.dtype, mid, rad, union(re.und, im.und))
+    und = union(re.und, im.und)
+    if re.rad is None and im.rad is None:
+        return Ball(instr.array.dtype, mid, None, und)
+    rad = np.hypot(0.0 if re.rad is None else re.rad, 0.0 if im.rad is None else im.rad)
+    # A disk cannot hold one infinite part beside an inexact one.
+    half = ~np.isfinite(mid) & (rad > 0)
+    return Ball(instr.array.dtype, mid, np.where(half, 0.0, rad), union(und, half if half.any() else None))
 
 
 # -- what is common

@@ -13,7 +13,7 @@ from assay.errors import Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
-from assay.reference.context import Context, entering, mark, unit_roundoff
+from assay.reference.context import UNUSUAL, Context, entering, mark, unit_roundoff
 from assay.reference.ops.elementwise import bounds, touches_zero, unsigned_zero
 from assay.reference.registry import operation
 from assay.reference.value import Array, Ball, Value, held_dtype, round_to, union, wrap
@@ -62,6 +62,8 @@ def truncated(to: DType, value: Array) -> Array:
 
 def from_integer(ctx: Context, to: DType, a: Ball) -> Value:
     mid = a.mid.astype(held_dtype(to))
+    if to.name in UNUSUAL:
+        return unusual(ctx, to, mid, None, a.und)
     if a.dtype.kind == "pred" or a.dtype.bits <= min(to.part.mantissa, 53):
         return Ball(to, mid, None, a.und)
     return narrowed(ctx, to, mid, None, a.und, through=24 if to.part.bits < 32 else 53)
@@ -74,8 +76,8 @@ def to_float(ctx: Context, to: DType, a: Ball) -> Value:
     und = a.und
     if not to.part.has_inf and a.dtype.part.has_inf and not np.isfinite(mid).all():
         mid = np.where(np.isinf(mid), np.nan, mid)
-    if to.name in ("f8e8m0fnu", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"):
-        return special_format(to, Ball(a.dtype, mid, a.rad, und))
+    if to.name in UNUSUAL:
+        return unusual(ctx, to, mid, a.rad, und)
     if to.bits <= 8 and a.dtype.bits > 16:
         return narrowed(ctx, to, mid, a.rad, und, through=11)
     if to.bits == 16 and a.dtype.bits == 64:
@@ -108,13 +110,10 @@ def narrowed(ctx: Context, to: DType, mid: Array, rad: Array | None, und: Array 
     return ctx.rounded(to, mid, rad, und, error=error)
 
 
-def special_format(to: DType, a: Ball) -> Ball:
-    """Formats without infinity, NaN or sign that round in their own way: decided where the value is exactly representable."""
+def unusual(ctx: Context, to: DType, mid: Array, rad: Array | None, und: Array | None) -> Ball:
     if to.numpy is None:
         raise Unsupported("convert", f"to {to.name}: the installed ml_dtypes has no such type")
-    mid = round_to(to, a.mid)
-    open_ = (mid != a.mid) & ~np.isnan(a.mid)
-    return mark(Ball(to, np.where(open_, a.mid, mid), None, a.und), union(open_, None if a.rad is None else a.rad > 0))
+    return ctx.rounded(to, mid, rad, und)
 
 
 # -- bits

@@ -16,7 +16,7 @@ import numpy as np
 
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
-from assay.reference.context import Context, smallest_normal, unit_roundoff
+from assay.reference.context import UNUSUAL, Context, smallest_normal, unit_roundoff
 from assay.reference.ops import complex as complex_ops
 from assay.reference.registry import operation
 from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union, wrap
@@ -140,7 +140,8 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     mid = forget_sign(a.mid * b.mid, a.mid, b.mid)
     rad = product_radius(a, b)
     error = total(reordering_error(a.dtype, mid, rad), merged_exponentials(ctx, instr, a.dtype, mid))
-    return ctx.rounded(a.dtype, mid, rad, union(und, infinite_times_zero(a, b)), error=error)
+    mid, open_ = infinite_times_zero(a, b, mid)
+    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error)
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
@@ -152,10 +153,28 @@ def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Arr
     return np.where(usable, 1.1 * unit_roundoff(dtype) * np.abs(np.log(np.where(usable, size, 1.0))) * size, 0.0)
 
 
-def infinite_times_zero(a: Ball, b: Ball) -> Array | None:
-    """Where an infinity meets a ball that contains zero: infinite or NaN."""
-    za, zb = touches_zero(a), touches_zero(b)
-    return union(None if za is None else za & np.isinf(b.mid), None if zb is None else zb & np.isinf(a.mid))
+def infinite_times_zero(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
+    """An infinity times what rounds to zero for sure is NaN; times a ball that contains zero it is undecided."""
+    und: Array | None = None
+    for one, other in ((a, b), (b, a)):
+        infinite = np.isinf(other.mid)
+        if one.rad is not None and infinite.any():
+            gone = infinite & rounds_to_zero(one)
+            mid = np.where(gone, np.nan, mid)
+            touching = touches_zero(one)
+            assert touching is not None
+            und = union(und, infinite & touching & ~gone)
+    return mid, und
+
+
+def rounds_to_zero(ball: Ball) -> Array:
+    """Where zero is the only value of its type in a ball. A narrow type may be kept in f32, where there are others."""
+    smallest = smallest_normal(ball.dtype) * 2.0**-ball.dtype.part.mantissa if ball.dtype.bits >= 32 else 0.0
+    return bounds_size(ball) < smallest
+
+
+def bounds_size(ball: Ball) -> Array:
+    return np.abs(ball.mid) if ball.rad is None else np.abs(ball.mid) + ball.rad
 
 
 @operation("divide")
@@ -249,7 +268,8 @@ def remainder(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
 @operation("negate")
 def negate(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if a.dtype.is_float:
-        return Ball(a.dtype, np.where(a.mid == 0, -0.0, -a.mid), a.rad, a.und)
+        mid = np.where(a.mid == 0, -0.0, -a.mid)
+        return ctx.rounded(a.dtype, mid, a.rad, a.und) if a.dtype.name in UNUSUAL else Ball(a.dtype, mid, a.rad, a.und)
     mid = -a.mid if a.dtype.is_complex else wrap(a.dtype, np.negative(a.mid))
     return Ball(a.dtype, mid, a.rad, a.und)
 
@@ -342,10 +362,13 @@ def whole(ctx: Context, instr: Instruction, a: Ball) -> Value:
     else:
         mid = function(a.mid)
     mid = np.where(mid == 0, np.copysign(0.0, a.mid), mid)
-    if a.rad is None:
-        return Ball(a.dtype, mid, None, a.und)
-    low, high = bounds(a)
-    return Ball(a.dtype, mid, None, union(a.und, (function(low) != function(high)) & np.isfinite(a.mid)))
+    und = a.und
+    if a.rad is not None:
+        low, high = bounds(a)
+        und = union(und, (function(low) != function(high)) & np.isfinite(a.mid))
+    if a.dtype.bits <= 8:
+        return ctx.rounded(a.dtype, mid, None, und)  # the next whole number may be too large for the type
+    return Ball(a.dtype, mid, None, und)
 
 
 @operation("is-finite")
