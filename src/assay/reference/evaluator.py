@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from assay.errors import AssayError, HloTypeError, InputError, ReferenceLimit, Unsupported
-from assay.hlo import attributes
 from assay.hlo.graph import last_uses
-from assay.hlo.literal import Literal, literal_array
+from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import ArrayShape, Shape, TokenShape, TupleShape, leaves
+from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 from assay.reference.context import Context, entering
 from assay.reference.policy import Policy
-from assay.reference.registry import find, operation
+from assay.reference.registry import find
 from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shape, from_array, held_dtype
 
 FAMILIES = (
