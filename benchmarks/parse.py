@@ -1,10 +1,11 @@
-"""How fast HLO text is parsed and printed, against jaxlib's own parser in the same run. Times are CPU seconds.
+"""How fast HLO text is parsed and printed, against jaxlib's own parser in the same run.
 
     python benchmarks/parse.py                    # a synthetic module of 100,000 instructions and one of 6,000
     python benchmarks/parse.py MODULE.hlo ...     # these files as well
 
 The bar: 3 MB/s or more on real modules; 100,000 instructions in under 15 s and 1 GB. Each measurement is a process
-of its own, so that its peak memory is its own.
+of its own, so that its peak memory is its own. Speed and ratio are of CPU time, which other work on the machine
+changes little; the 15 s are wall time, which a user waits for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 SIZES = (6_000, 100_000)
@@ -114,24 +116,35 @@ def measure(what: str, path: Path) -> dict[str, float]:
     if what == "jaxlib":
         from jaxlib import _hlo  # type: ignore[import-not-found]
 
-        result["seconds"] = min(_timed(lambda: _hlo.hlo_module_from_text(text)) for _ in range(5))
+        result["seconds"] = min(_timed(lambda: _hlo.hlo_module_from_text(text))[0] for _ in range(5))
     else:
         from assay.hlo.parse import parse_module
         from assay.hlo.printer import print_module
 
         module = parse_module(text)
-        result["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        result["memory"] = _peak()
         result["instructions"] = sum(len(c.instructions) for c in module.computations)
-        result["print"] = _timed(lambda: print_module(module))
+        result["print"], _ = _timed(lambda: print_module(module))
         del module
-        result["seconds"] = min(_timed(lambda: parse_module(text)) for _ in range(5))
+        times = [_timed(lambda: parse_module(text)) for _ in range(5)]
+        result["seconds"], result["wall"] = min(t[0] for t in times), max(t[1] for t in times)
     return result
 
 
-def _timed(function: object) -> float:
-    start = time.process_time()
-    function()  # type: ignore[operator]
-    return time.process_time() - start
+def _timed(function: Callable[[], object]) -> tuple[float, float]:
+    """CPU seconds and wall seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    function()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def _peak() -> float:
+    """The most bytes this process held. Not ru_maxrss where it can be helped: a child begins with its parent's."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return float(line.split()[1]) * 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
 
 
 def _in_process(what: str, path: Path) -> dict[str, float]:
@@ -152,7 +165,7 @@ def main() -> int:
         print(json.dumps(measure(arguments.measure, arguments.files[0])))
         return 0
     missed = []
-    columns = "instr.", "MB", "parse s", "MB/s", "print s", "peak MB", "jaxlib s", "ratio"
+    columns = "instr.", "MB", "CPU s", "wall s", "MB/s", "print s", "peak MB", "jaxlib s", "ratio"
     print(f"{'module':44}" + "".join(f"{column:>10}" for column in columns))
     with tempfile.TemporaryDirectory() as folder:
         made = []
@@ -163,14 +176,23 @@ def main() -> int:
         for path in (*made, *arguments.files):
             ours, theirs = _in_process("assay", path), _in_process("jaxlib", path)
             speed, gigabytes = ours["bytes"] / 1e6 / ours["seconds"], ours["memory"] / 1e9
-            print(
-                f"{path.name:44}{ours['instructions']:10.0f}{ours['bytes'] / 1e6:10.2f}{ours['seconds']:10.3f}"
-                f"{speed:10.1f}{ours['print']:10.3f}{ours['memory'] / 1e6:10.0f}{theirs['seconds']:10.3f}"
-                f"{ours['seconds'] / theirs['seconds']:10.2f}"
-            )
-            if speed < MEGABYTES_PER_SECOND or ours["seconds"] > SECONDS or gigabytes > GIGABYTES:
+            cells = [
+                f"{ours['instructions']:.0f}",
+                f"{ours['bytes'] / 1e6:.2f}",
+                f"{ours['seconds']:.3f}",
+                f"{ours['wall']:.3f}",
+                f"{speed:.1f}",
+                f"{ours['print']:.3f}",
+                f"{ours['memory'] / 1e6:.0f}",
+                f"{theirs['seconds']:.3f}",
+                f"{ours['seconds'] / theirs['seconds']:.2f}",
+            ]
+            print(f"{path.name:44}" + "".join(f"{cell:>10}" for cell in cells), flush=True)
+            if speed < MEGABYTES_PER_SECOND or ours["wall"] > SECONDS or gigabytes > GIGABYTES:
                 missed.append(path.name)
-    print("ratio: our time over jaxlib's; peak MB includes the interpreter and what assay imports")
+    print(
+        "CPU s: best of 5; wall s: worst of 5; ratio: our CPU s over jaxlib's; peak MB: of a process that parses once"
+    )
     print(f"bar missed by {', '.join(missed)}" if missed else "bar met: 3 MB/s, 15 s, 1 GB")
     return 1 if missed else 0
 
