@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from assay.errors import HloTypeError, ProgramError
 from assay.hlo.parse import parse_module
+from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
 from assay.programs.program import Array, Expectation, Program, from_hlo
 from assay.toolchain import LoadedCase, RequestRefused, Worker
@@ -105,7 +106,8 @@ def _module(path: Path, data: bytes, worker: Worker) -> Program:
             check_module(module)
         except HloTypeError as error:
             raise ProgramError(f"{path}: {error}") from error
-        return Program(path.name, data, "hlo-text", module)
+        # Not the text as it stands: jaxlib reads a constant of -0 as 0.
+        return Program(path.name, print_for_compiler(module).encode(), "hlo-text", module)
     if looks_like_stablehlo(data):
         return from_hlo(path.name, _convert(path, data, "stablehlo", worker), data, "stablehlo")
     kinds: tuple[Kind, ...] = ("export", "hlo-proto") if path.suffix == ".bin" else ("hlo-proto", "export")

@@ -49,6 +49,13 @@ def client_compile(module, options):
     return device.client.compile(module, options)
 
 
+def prepare_linear_algebra(payload: bytes) -> None:
+    """Have jaxlib look up SciPy's LAPACK, which its custom calls jump to: done by jax as it traces one, so not for a
+    program that comes as HLO, and then they jump to address zero."""
+    if b"lapack_" in payload:
+        importlib.import_module("jaxlib.lapack")._lapack.initialize()
+
+
 def hlo_text(module) -> str:
     """Text of an HloModule, constants in full."""
     options = jaxlib_attribute("HloPrintOptions")()

@@ -22,6 +22,7 @@ from .programs import (
     computation_of,
     cpu_device,
     hlo_text,
+    prepare_linear_algebra,
     signature,
     unoptimized,
     x64,
@@ -129,6 +130,7 @@ def compile_program(state: dict, header: dict, blobs: list):
         refuse_what_this_client_aborts_on(payload, header["kind"])
     if any(name.encode() in payload for name in CALLBACKS) and hash(payload) not in state["callbacks"]:
         raise Refused("HostCallback", "the program calls back into Python; only the process that traced it can run it")
+    prepare_linear_algebra(payload)
     start = time.monotonic()
     executable = compile_with(module, header["options"])
     seconds = time.monotonic() - start
