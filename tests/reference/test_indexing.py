@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from jax import lax
 from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, outside, reference
@@ -208,6 +208,7 @@ def test_scatter_agrees_with_xla(data, case, index_type, opcode):
     operand = np.arange(np.prod(case.operand), dtype=np.int32).reshape(case.operand)
     updates = 1000 + 7 * np.arange(np.prod(case.result), dtype=np.int32).reshape(case.result)
     text = scatter_text(case, index_type, opcode)
+    assume(case.index_map or case.result != case.operand)  # else XLA is wrong: see the last test
     assert_hlo_agrees(text, operand, draw_indices(data, case, index_type), updates)
 
 
@@ -432,7 +433,35 @@ def test_a_million_updates_in_a_second():
         rng.normal(size=n).astype(np.float32),
     )
     text = hlo_text(lambda x, i, u: scatter_at(lax.scatter_add, x, i, u), *args)
-    start = time.perf_counter()
+    start = time.process_time()
     (ball,) = reference(text, args)
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
     assert not outside(ball, np.bincount(args[1], args[2], 10**5).astype(np.float32)).any()
+
+
+def test_undecided_index_of_one_element():
+    text = """HloModule m
+ENTRY e {
+  p = f32[4] parameter(0)
+  i = s32[1] parameter(1)
+  ROOT g = f32[] gather(p, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=0,
+    slice_sizes={1}
+}"""
+    a, at = (
+        from_array(DTYPES["f32"], np.arange(4.0)),
+        Ball(DTYPES["s32"], np.array([2], np.int32), None, np.array([True])),
+    )
+    assert apply(text, a, at).und.shape == ()
+    assert apply(text, a, at).und
+
+
+def test_empty_index_vectors_all_point_to_one_place():
+    """XLA:CPU to 0.12.0.1 takes such updates, where of the operand's shape, for one window; see openxla/xla#48716."""
+    dims = lax.ScatterDimensionNumbers((1,), (0,), ())
+    x, none, u = (
+        np.zeros((2, 3), np.float32),
+        np.zeros((2, 0), np.int32),
+        np.array([[1, 2, 3], [10, 20, 30]], np.float32),
+    )
+    text = hlo_text(lambda x, i, u: lax.scatter_add(x, i, u, dims, mode="drop"), x, none, u)
+    np.testing.assert_array_equal(reference(text, [x, none, u])[0].mid, [[11, 22, 33], [0, 0, 0]])

@@ -270,6 +270,6 @@ def test_fast():
     n = 300_000
     x = np.random.default_rng(1).normal(size=n).astype(np.float32)
     text = hlo_text(lambda x: lax.sort((x, lax.iota(np.int32, n)), num_keys=1), x)
-    start = time.perf_counter()
+    start = time.process_time()
     reference(text, [x])
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3

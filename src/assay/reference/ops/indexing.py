@@ -145,7 +145,8 @@ def gather(ctx: Context, instr: Instruction, a: Ball, indices: Ball) -> Value:
     und = result.und
     if indices.und is not None:
         # Where a window fills its dimension the start does not matter.
-        unsure = (windows.vectors(indices.und) & (windows.room > 0)).any(-1).reshape(*windows.batch, *[1] * len(window))
+        unsure = (windows.vectors(indices.und) & (windows.room > 0)).any(-1)
+        unsure = unsure.reshape((*windows.batch, *[1] * len(window)))
         und = union(und, np.broadcast_to(np.moveaxis(unsure, window_axes, dims.offset_dims), shape))
     elif flag(instr, "indices_are_sorted") and not _ascend(windows, starts):
         ctx.notes.add(f"{instr.name}: the indices are not sorted although indices_are_sorted says so")
