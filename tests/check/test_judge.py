@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.check.judge import Settings, judge
+from assay.check.judge import Settings, judge, refusal
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Expectation, from_hlo
 from assay.reference.policies import for_target
@@ -138,9 +138,10 @@ def test_an_expectation_that_is_met_goes_without_a_note():
     assert verdict([RIGHT], expected=Expectation((RIGHT,))).notes == ()
 
 
-def test_a_reference_above_its_limit_is_unverified():
+def test_a_program_that_the_reference_cannot_hold_is_refused_with_advice():
     program = from_hlo("add", ADD, ADD.encode(), "hlo-text")
-    settings = Settings(for_target("cpu"), memory_limit=10)
-    result = judge(program, (X, X), "test", FakeWorker([RIGHT]), settings)
+    result = refusal(program, Settings(for_target("cpu"), memory_limit=10))
+    assert result is not None
     assert result.verdict == Verdict.UNVERIFIED
     assert "--memory" in result.why
+    assert refusal(program, Settings(for_target("cpu"))) is None

@@ -6,10 +6,8 @@ The file is executed in the worker, as every user's file is, so that the pass is
 import os
 import time
 
-import numpy as np
-
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend import xla
 from jaxlib import _hlo
 

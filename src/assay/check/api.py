@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from assay.check.judge import Settings, Step, judge
+from assay.check.judge import Settings, Step, judge, refusal
 from assay.errors import AssayError, InputError, ProgramError, ToolchainError
 from assay.inputs.arguments import load_arguments
 from assay.inputs.generate import generate
@@ -167,6 +167,8 @@ def _check(
         request.memory_limit,
         request.reference_timeout_s,
     )
+    if (refused := refusal(program, settings)) is not None:
+        return [refused]
     results: list[CaseResult] = []
     executables: dict[str, Compiled] = {}
     for words, arguments in _inputs(program, request):

@@ -71,6 +71,17 @@ def judge(
         return dataclasses.replace(decided.result, seconds=case.seconds, notes=tuple(case.notes))
 
 
+def refusal(program: Program, settings: Settings) -> CaseResult | None:
+    """`unverified` where the reference cannot hold the program, so that inputs need not be drawn; None where it may."""
+    assert program.module is not None
+    need, limit = estimate_bytes(program.module), settings.memory_limit
+    if need <= limit:
+        return None
+    size = f"{need / 2**30:.1f} GiB or more, the limit is {limit / 2**30:.1f} GiB"
+    why = f"the reference needs {size}; raise it with --memory"
+    return CaseResult(program.name, "", Verdict.UNVERIFIED, why)
+
+
 class _Decided(Exception):
     """Carries a verdict out of the middle of a check."""
 
@@ -96,7 +107,6 @@ class _Case:
         module = self.program.module
         assert module is not None, "a program with a problem is not judged"
         self.notes.extend(self.program.notes)
-        self.refuse_what_does_not_fit(module)
         first, second = self.run_target(self.settings.options, twice=True)
         plain = self.evaluated(module)
         if self.if_exact and not any(map(_mostly_exact, plain)):
@@ -115,16 +125,6 @@ class _Case:
         return self.mismatch(module, balls, sampled, comparisons, first)
 
     # ---- what is needed before anything can be compared
-
-    def refuse_what_does_not_fit(self, module: Module) -> None:
-        need = estimate_bytes(module)
-        limit = self.settings.memory_limit
-        if need > limit:
-            self.decide(
-                Verdict.UNVERIFIED,
-                f"the reference needs at least {need / 2**30:.1f} GiB, the limit is {limit / 2**30:.1f} GiB; "
-                "raise it with --memory",
-            )
 
     def run_target(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
         """The target's outputs of two runs of one executable (the same object where `twice` is false)."""
