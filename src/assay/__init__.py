@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.check.api import assert_correct, check
+    from assay.checking.api import assert_correct, check
     from assay.errors import AssayError
     from assay.report.result import Report
 
@@ -19,8 +19,8 @@ __all__ = ["AssayError", "Report", "assert_correct", "check"]
 _WHERE = {
     "AssayError": "assay.errors",
     "Report": "assay.report.result",
-    "assert_correct": "assay.check.api",
-    "check": "assay.check.api",
+    "assert_correct": "assay.checking.api",
+    "check": "assay.checking.api",
 }
 
 

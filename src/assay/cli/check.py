@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from assay.check.api import DEFAULT_CLASSES, TARGETS, Request, check_path, command_line
+from assay.checking.api import DEFAULT_CLASSES, TARGETS, Request, check_path, command_line
 from assay.cli.progress import Progress
 from assay.errors import InputError
 from assay.inputs.generate import CLASSES

@@ -31,12 +31,15 @@ def smallest_normal(dtype: DType) -> float:
 
 
 def flushes(policy: Policy, dtype: DType) -> bool:
-    """Whether subnormals of `dtype` may be flushed. f16 and the 8-bit types are computed in f32, where theirs are normal."""
+    """Whether subnormals of `dtype` may be flushed. f16 and the 8-bit types are computed in f32, where theirs are
+    normal.
+    """
     return policy.flush_subnormals and dtype.part.min_exponent <= -126
 
 
 UNUSUAL = {"f8e8m0fnu", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"}
-"""Formats without zero, sign, infinity or NaN, which round in their own way: decided where a result is representable."""
+"""Formats without zero, sign, infinity or NaN, which round in their own way: decided where a result is representable.
+"""
 
 _MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "reshape", "reverse", "slice", "transpose"}
 
@@ -52,6 +55,7 @@ class Context:
     call: Call
     rng: np.random.Generator | None = None
     amplitude: float = 1.0
+    shared: float | None = None
     notes: set[str] = field(default_factory=set)
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
     _owners: dict[int, Computation] = field(default_factory=dict)
@@ -93,6 +97,7 @@ class Context:
         *,
         ulps: float | None = None,
         error: Array | None = None,
+        known: bool = True,
     ) -> Ball:
         """The result of a float operation, stored in `dtype`.
 
@@ -100,6 +105,8 @@ class Context:
         rad: what the operands' radii contribute to it, None where they are exact.
         ulps: how far the target's routine may be off in units in the last place, None for one that rounds correctly.
         error: further absolute error committed by this operation.
+        known: whether a correctly rounded result of exact operands is off by just the rounding of `mid`; otherwise an
+        inexact one may be off by any half ulp, as where a compiler may group two operations anew.
         """
         assert dtype.is_float or dtype.is_complex
         mid = np.asarray(mid, held_dtype(dtype))
@@ -109,24 +116,25 @@ class Context:
             representable = round_to(dtype, mid) == mid
             return Ball(dtype, mid, None, union(und, ~representable, None if rad is None else rad > 0))
         with np.errstate(all="ignore"):
-            local = self._rounding(dtype, mid, rad, ulps)
+            local = self._rounding(dtype, mid, rad, ulps, known)
             if error is not None:
                 local = local + error
             if self.rng is not None:
                 return self._sampled(dtype, mid, local if rad is None else local + rad, und)
             return settled(dtype, mid, total(rad, local), und, self.policy)
 
-    def _rounding(self, dtype: DType, mid: Array, rad: Array | None, ulps: float | None) -> Array:
+    def _rounding(self, dtype: DType, mid: Array, rad: Array | None, ulps: float | None, known: bool) -> Array:
         """Absolute bound on the error of storing a result in `dtype`: the formula of docs/reference.md, "Rounding"."""
         u = unit_roundoff(dtype)
         size = np.abs(mid)
         if rad is None and ulps is None:
-            # A correctly rounded operation on exact operands: its error is known, and zero where the result is
-            # representable.
-            local = np.abs(round_to(dtype, mid) - mid)
-            local = np.where(np.isfinite(local), local, 0.0)  # an overflow, which `settled` decides
+            # A correctly rounded operation on exact operands: nothing where the result is representable.
             if dtype.part.name == "f64":
                 local = u * size  # our own midpoint is rounded too, and by how much is not known
+            elif known:
+                local = np.abs(round_to(dtype, mid) - mid)
+            else:
+                local = np.where(round_to(dtype, mid) == mid, 0.0, u * size)
         else:
             reach = size if rad is None else size + rad
             # One ulp is at most 2u relative; the rounding itself is the half ulp on top.
@@ -145,7 +153,7 @@ class Context:
             else:
                 floor = np.full_like(size, (0.5 if ulps is None else ulps + 0.5) * step)
                 if rad is None and ulps is None:
-                    floor = local  # known, as above
+                    floor = local if dtype.part.name == "f64" else np.maximum(local, np.abs(round_to(dtype, mid) - mid))
             # Far below the smallest subnormal the result is zero for sure.
             floor = np.where((size if rad is None else size + rad) < step / 4, size, floor)
             local = np.where(nonzero, np.maximum(local, floor), local)
@@ -171,7 +179,9 @@ class Context:
     def _draw(self, shape: tuple[int, ...]) -> Array:
         """A sum of two uniform draws from (-1, 1), one for each element and one for all."""
         assert self.rng is not None
-        return 2.0 * self.rng.random(shape, np.float32) + (2.0 * self.rng.random() - 2.0)
+        return 2.0 * self.rng.random(shape, np.float32) + (
+            2.0 * (self.rng.random() if self.shared is None else self.shared) - 2.0
+        )
 
     def accumulated(
         self,
@@ -200,8 +210,9 @@ class Context:
             likely = np.minimum(terms * u, self.policy.confidence * np.sqrt(terms) * u)
             error = np.where(steady, terms * u, likely) * magnitude
         else:
-            # Partial sums go from 0 to the sum and wander on the way as a random walk does: the root of the sum of their
-            # squares is sqrt(n/3) of the one and half a magnitude of the other; more where a long sum is not shuffled.
+            # Partial sums go from 0 to the sum and wander on the way as a random walk does: the root of the sum of
+            # their squares is sqrt(n/3) of the one and half a magnitude of the other; more where a long sum is not
+            # shuffled.
             walk = np.square(magnitude) * np.maximum(0.5, terms / 4096)
             error = 2 * u * np.sqrt(np.square(np.abs(mid)) * (terms / 3) + walk)
             error = np.minimum(np.where(np.isfinite(error), error, 0.0), terms * u * magnitude)
@@ -254,9 +265,10 @@ def entering(ball: Ball, policy: Policy) -> Ball:
         return ball
     least = smallest_normal(ball.dtype)
     parts = (ball.mid.real, ball.mid.imag) if ball.dtype.is_complex else (ball.mid,)
+    if not any(((part < least) & (part > -least) & (part != 0)).any() for part in parts):
+        return ball
     off = [np.where(np.abs(part) < least, np.abs(part), 0.0) for part in parts]
-    rad = off[0] if len(off) == 1 else np.hypot(*off)
-    return Ball(ball.dtype, ball.mid, rad, ball.und) if rad.any() else ball
+    return Ball(ball.dtype, ball.mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
 
 
 def mark(ball: Ball, und: Array | None) -> Ball:

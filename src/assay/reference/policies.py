@@ -1,15 +1,15 @@
 """The targets' numerics as data: `for_target(name)` gives the policy of a target.
 
-Every figure is a largest error in ulps of the result, the final half ulp included, as `benchmarks/ulps.py` prints it: x86-64 with
-AVX-512; 4.2 M f32 inputs spread over all exponents (uniform in each function's bends besides), every bf16 and f16 value,
-2**18 f64 inputs; in vectors, in vectors of three and in scalar loops. Complex types: relative to the modulus, against mpmath. The
-policies allow `MARGIN` times what was measured.
+Every figure is a largest error in ulps of the result, the final half ulp included, as `benchmarks/ulps.py` prints it:
+x86-64 with AVX-512; 4.2 M f32 inputs spread over all exponents (uniform in each function's bends besides), every bf16
+and f16 value, 2**18 f64 inputs; in vectors, in vectors of three and in scalar loops. Complex types: relative to the
+modulus, against mpmath. The policies allow `MARGIN` times what was measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import replace
 
 from assay.errors import AssayError
 from assay.hlo.shape import DTYPES
@@ -35,7 +35,8 @@ MEASURED: Figures = {
     "tan":                   {"f32": 1.88, "f64": 1.84, "bf16": 0.51, "f16": 1.64, "c64": 1.8, "c128": 1.9},
     "erf":                   {"f32": 6.66, "f64": 1.01, "bf16": 0.51, "f16": 0.51},
     "atan2":                 {"f32": 1.47, "f64": 0.52, "bf16": 0.51, "f16": 0.51},
-    # x**3 may become x * x * x: one rounding more than the routine's own. Complex: ulps for each unit of |b log a| + |b|.
+    # x**3 may become x * x * x: one rounding more than the routine's own. Complex: ulps for each unit of |b log a| +
+    # |b|.
     "power":                 {"f32": 1.00, "f64": 1.00, "bf16": 1.00, "f16": 1.00, "c64": 1.5, "c128": 1.5},
     "divide":                {"c64": 1.2,  "c128": 1.4},
     "abs":                   {"f32": 1.10, "f64": 1.10},  # of complex numbers
@@ -62,15 +63,15 @@ OLDER_ABSOLUTE: Figures = {
 
 
 def allowed(measured: Figures) -> Figures:
-    """The error beyond the final half ulp, with the margin; for f64 at least what NumPy's own midpoint needs."""
-    return MappingProxyType(
-        {
-            opcode: MappingProxyType(
-                {name: max(MARGIN * (ulps - 0.5), 1.0 if name in ("f64", "c128") else 0.0) for name, ulps in row.items()}
-            )
-            for opcode, row in measured.items()
-        }
-    )
+    """The error beyond the final half ulp, with the margin; for f64 at least what NumPy's own midpoint needs. The 8-bit
+    types are computed in f16 or f32.
+    """
+    narrow = {name: 0.1 for name, dtype in DTYPES.items() if dtype.is_float and dtype.bits <= 8}
+    least = {"f64": 1.0, "c128": 1.0}
+    return {
+        opcode: narrow | {name: max(MARGIN * (ulps - 0.5), least.get(name, 0.0)) for name, ulps in row.items()}
+        for opcode, row in measured.items()
+    }
 
 
 def widened(measured: Figures) -> Figures:
@@ -93,12 +94,12 @@ XLA_CPU_OLDER = Policy(
     merges_exponentials=True,  # dropped in 0.11.2
 )
 # Every declared rounding happens; routines and subnormals as on XLA:CPU.
-STRICT = Policy("strict", excess_precision=False, accumulate=WIDE_SUMS, ulps=XLA_CPU_OLDER.ulps, per_octave=XLA_CPU_OLDER.per_octave,
-                near_overflow=XLA_CPU_OLDER.near_overflow, absolute=XLA_CPU_OLDER.absolute, merges_exponentials=True)  # fmt: skip
+STRICT = replace(XLA_CPU_OLDER, name="strict", excess_precision=False)
 
 
 def for_target(target: str, jax: str | None = None) -> Policy:
-    """The policy of a target's ordinary compilation by the compiler of a jax version, the loosest one where it is not known.
+    """The policy of a target's ordinary compilation by the compiler of a jax version, the loosest one where it is not
+    known.
 
     Raises AssayError for a target that has none.
     """

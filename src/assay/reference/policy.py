@@ -25,7 +25,8 @@ class Policy:
     merges_exponentials: exp(a) exp(b) may become exp(a + b), exp(a) / exp(b) and exp(a)**b likewise.
     nan_minmax: `propagate` (NaN wins) or `either` (the other operand may win).
     confidence: accumulation bounds hold except with probability 2*exp(-confidence**2/2) a sum (Higham and Mary, 2019,
-    "A New Approach to Probabilistic Rounding Error Analysis", Theorem 2.4); infinity asks for the deterministic n*u form.
+    "A New Approach to Probabilistic Rounding Error Analysis", Theorem 2.4); infinity asks for the deterministic n*u
+    form.
     """
 
     name: str
@@ -42,5 +43,5 @@ class Policy:
     confidence: float = 8.0
 
     def routine_ulps(self, opcode: str, dtype: str) -> float | None:
-        """What the target's routine may be off in ulps beyond the final rounding; None for one that rounds correctly."""
+        """What the target's routine may be off beyond the final rounding, in ulps; None where it rounds correctly."""
         return self.ulps.get(opcode, {}).get(dtype, self.default_ulps) or None

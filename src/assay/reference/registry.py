@@ -1,6 +1,7 @@
 """Opcode -> function. One short function an opcode, one file a family, found by the opcode's own name.
 
-An operation is a function `(context, instruction, *operand values) -> value`; importing a family's file registers its operations.
+An operation is a function `(context, instruction, *operand values) -> value`; importing a family's file registers its
+operations.
 """
 
 from __future__ import annotations

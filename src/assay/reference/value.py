@@ -36,7 +36,7 @@ class Ball:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        return self.mid.shape
+        return tuple(self.mid.shape)
 
     @property
     def exact(self) -> bool:

@@ -1,7 +1,7 @@
 """Comparisons and selection. A comparison is decided where the balls do not overlap, or where both are exact.
 
-NaN compares false with everything, `NE` apart. In the total order -NaN < -inf < ... < -0 < +0 < ... < NaN; signs of NaN and zero
-are not tracked (see `elementwise`), so an element whose answer hangs on one is undecided.
+NaN compares false with everything, `NE` apart. In the total order -NaN < -inf < ... < -0 < +0 < ... < NaN; signs of
+NaN and zero are not tracked (see `elementwise`), so an element whose answer hangs on one is undecided.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DTYPES
 from assay.reference.context import Context
+from assay.reference.ops.blocks import elementwise
 from assay.reference.ops.elementwise import bounds, inexact, spread, unsigned_zero
-from assay.reference.registry import operation
 from assay.reference.value import Array, Ball, Value, union
 
 DIRECTIONS: dict[str, Callable[[Array, Array], Array]] = {
@@ -24,7 +24,7 @@ DIRECTIONS: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-@operation("compare")
+@elementwise("compare")
 def compare(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     direction = attributes.word(instr, "direction")
     total = "TOTALORDER" in (attributes.word(instr, "type", ""), attributes.word(instr, "order", "") + "ORDER")
@@ -61,7 +61,9 @@ def overlapping(direction: str, a: Ball, b: Ball) -> Array:
 
 
 def total_order(direction: str, a: Ball, b: Ball) -> tuple[Array, Array | None]:
-    """The answer of a total-order comparison, a NaN being the largest, and where the sign of a NaN or a zero decides it."""
+    """The answer of a total-order comparison, a NaN being the largest, and where the sign of a NaN or a zero decides
+    it.
+    """
     a_nan, b_nan = np.isnan(a.mid), np.isnan(b.mid)
     mid = DIRECTIONS[direction](np.where(a_nan, np.inf, a.mid), np.where(b_nan, np.inf, b.mid))
     either = a_nan | b_nan
@@ -73,7 +75,7 @@ def total_order(direction: str, a: Ball, b: Ball) -> tuple[Array, Array | None]:
     return mid, union(unsure, signed if signed.any() else None)
 
 
-@operation("select")
+@elementwise("select")
 def select(ctx: Context, instr: Instruction, pred: Ball, on_true: Value, on_false: Value) -> Value:
     if isinstance(on_true, tuple):
         assert isinstance(on_false, tuple)
@@ -84,7 +86,9 @@ def select(ctx: Context, instr: Instruction, pred: Ball, on_true: Value, on_fals
 
 
 def selected(pred: Ball, t: Ball, f: Ball) -> Ball:
-    """`t` where `pred`, else `f`. Where `pred` is undecided, what holds both: their hull, or undecided where integers differ."""
+    """`t` where `pred`, else `f`. Where `pred` is undecided, what holds both: their hull, or undecided where integers
+    differ.
+    """
     mid = np.where(pred.mid, t.mid, f.mid)
     rad = None
     if t.rad is not None or f.rad is not None:

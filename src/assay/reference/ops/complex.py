@@ -1,11 +1,11 @@
 """Operations on complex elements: a ball is a disk. Other families hand their complex operands to this one.
 
-Errors are bounded relative to the modulus: every usual algorithm (the plain product, Smith's division, exp(b log a)) is accurate in
-that sense, but not in each part. What C99's annex G and XLA do with infinite and NaN parts differs from version to version, as
-does an intermediate overflow next to the largest value: those elements are undecided.
+Errors are bounded relative to the modulus: every usual algorithm (the plain product, Smith's division, exp(b log a))
+is accurate in that sense, but not in each part. What C99's annex G and XLA do with infinite and NaN parts differs
+from version to version, as does an intermediate overflow next to the largest value: those elements are undecided.
 
-The branch cut of log and sqrt is the negative real axis; a disk that touches it, or a point on it with a zero imaginary part of
-unknown sign, is undecided.
+The branch cut of log and sqrt is the negative real axis; a disk that touches it, or a point on it with a zero
+imaginary part of unknown sign, is undecided.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from assay.errors import Unsupported
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context, smallest_normal, unit_roundoff
-from assay.reference.registry import operation
+from assay.reference.ops.blocks import elementwise
 from assay.reference.value import Array, Ball, Value, round_to, total, union
 
 # -- parts
 
 
-@operation("real")
+@elementwise("real")
 def real(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(a.dtype.part, np.real(a.mid), a.rad, a.und)
 
 
-@operation("imag")
+@elementwise("imag")
 def imag(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if not a.dtype.is_complex:
         return Ball(a.dtype, np.zeros_like(a.mid), None, a.und)
     return Ball(a.dtype.part, np.imag(a.mid), a.rad, a.und)
 
 
-@operation("complex")
+@elementwise("complex")
 def complex_(ctx: Context, instr: Instruction, re: Ball, im: Ball) -> Value:
     mid = np.empty(re.dims, np.complex128)
     mid.real, mid.imag = re.mid, im.mid
@@ -53,7 +53,9 @@ def complex_(ctx: Context, instr: Instruction, re: Ball, im: Ball) -> Value:
 # -- what is common
 
 
-def disk(ctx: Context, dtype: DType, opcode: str, mid: Array, rad: Array | None, und: Array | None, *operands: Ball) -> Ball:
+def disk(
+    ctx: Context, dtype: DType, opcode: str, mid: Array, rad: Array | None, und: Array | None, *operands: Ball
+) -> Ball:
     """The result of a routine on complex operands: undecided where a part is not finite or nearly overflows."""
     special = ~np.isfinite(mid) | (np.abs(mid) > dtype.part.max / 8)
     for operand in operands:
@@ -77,14 +79,17 @@ def on_cut(z: Array, r: Array) -> Array:
     exact = (r == 0) & (z.imag == 0) & (z.real < 0) & np.signbit(z.imag)
     # The distance to the axis is |im| left of zero and |z| right of it.
     near = np.where(z.real < 0, np.abs(z.imag), np.abs(z)) <= r
-    return exact | (near & (r > 0))
+    found: Array = exact | (near & (r > 0))
+    return found
 
 
 # -- arithmetic
 
 
 def multiply(ctx: Context, a: Ball, b: Ball) -> Ball:
-    """(ac - bd) + i(ad + bc): at most sqrt(5) u |a||b| off (Brent, Percival, Zimmermann 2007), nothing where the products are exact."""
+    """(ac - bd) + i(ad + bc): at most sqrt(5) u |a||b| off (Brent, Percival, Zimmermann 2007), nothing where the
+    products are exact.
+    """
     mid = a.mid * b.mid
     part = a.dtype.part
     products = [a.mid.real * b.mid.real, a.mid.imag * b.mid.imag, a.mid.real * b.mid.imag, a.mid.imag * b.mid.real]
@@ -150,8 +155,9 @@ def sign(ctx: Context, a: Ball) -> Ball:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`value(z)`; `reach(z, r, f)` >= |f(z + d) - f| for |d| <= r, infinite or NaN where nothing is known; `cut(z)` for a branch
-    cut on the negative real axis of cut(z)."""
+    """`value(z)`; `reach(z, r, f)` >= |f(z + d) - f| for |d| <= r, infinite or NaN where nothing is known; `cut(z)`
+    for a branch cut on the negative real axis of cut(z).
+    """
 
     value: Callable[[Array], Array]
     reach: Callable[[Array, Array, Array], Array]
@@ -160,7 +166,8 @@ class Function:
 
 def _expm1(z: Array) -> Array:
     half = np.sin(z.imag / 2)
-    return np.expm1(z.real) * np.cos(z.imag) - 2 * half * half + 1j * (np.exp(z.real) * np.sin(z.imag))
+    found: Array = np.expm1(z.real) * np.cos(z.imag) - 2 * half * half + 1j * (np.exp(z.real) * np.sin(z.imag))
+    return found
 
 
 def _log1p(z: Array) -> Array:
@@ -168,7 +175,8 @@ def _log1p(z: Array) -> Array:
     x, y = z.real, z.imag
     near = np.log1p(x * (x + 2) + y * y) / 2
     far = np.log(np.hypot(1 + x, y))
-    return np.where(np.abs(z) < 0.5, near, far) + 1j * np.arctan2(y, 1 + x)
+    found: Array = np.where(np.abs(z) < 0.5, near, far) + 1j * np.arctan2(y, 1 + x)
+    return found
 
 
 def _tanh(z: Array) -> Array:
@@ -181,7 +189,8 @@ def _tanh(z: Array) -> Array:
     bottom = 1 + beta * s * s
     re = np.where(far, np.copysign(1.0, x), beta * rho * s / bottom)
     im = np.where(far, 4 * np.sin(y) * np.cos(y) * np.exp(-2 * np.abs(x)), t / bottom)
-    return re + 1j * im
+    found: Array = re + 1j * im
+    return found
 
 
 def _tan(z: Array) -> Array:
@@ -190,7 +199,8 @@ def _tan(z: Array) -> Array:
 
 def _logistic(z: Array) -> Array:
     small = np.exp(np.where(z.real < 0, z, -z))  # |small| <= 1
-    return np.where(z.real < 0, small, 1.0) / (1 + small)
+    found: Array = np.where(z.real < 0, small, 1.0) / (1 + small)
+    return found
 
 
 def _reach_tanh(z: Array, r: Array, f: Array) -> Array:
@@ -199,16 +209,22 @@ def _reach_tanh(z: Array, r: Array, f: Array) -> Array:
     ch, sh = np.abs(np.cosh(bounded)), np.abs(np.sinh(bounded))
     least = ch * (2 - np.cosh(r)) - sh * np.sinh(r)
     near = np.where(least > 0, np.sinh(r) / (ch * np.where(least > 0, least, 1.0)), np.inf)
-    away = np.where(r < 1, 16 * r * np.exp(-2 * np.maximum(np.abs(z.real) - r, 0.0)), np.where(np.abs(z.real) - r > 20, 1e-15, np.inf))
+    away = np.where(
+        r < 1,
+        16 * r * np.exp(-2 * np.maximum(np.abs(z.real) - r, 0.0)),
+        np.where(np.abs(z.real) - r > 20, 1e-15, np.inf),
+    )
     return np.where(np.abs(z.real) > 20, away, near)
 
 
 def _reach_sin(z: Array, r: Array, f: Array) -> Array:
-    return np.abs(np.cos(z)) * np.sinh(r) + np.abs(f) * (np.cosh(r) - 1)
+    found: Array = np.abs(np.cos(z)) * np.sinh(r) + np.abs(f) * (np.cosh(r) - 1)
+    return found
 
 
 def _reach_cos(z: Array, r: Array, f: Array) -> Array:
-    return np.abs(np.sin(z)) * np.sinh(r) + np.abs(f) * (np.cosh(r) - 1)
+    found: Array = np.abs(np.sin(z)) * np.sinh(r) + np.abs(f) * (np.cosh(r) - 1)
+    return found
 
 
 def _log_reach(size: Array, r: Array) -> Array:
@@ -216,13 +232,22 @@ def _log_reach(size: Array, r: Array) -> Array:
     return np.where(size > r, -np.log1p(-np.minimum(r / size, 1.0)), np.inf)
 
 
+def _reach_sqrt(z: Array, r: Array, f: Array) -> Array:
+    share = np.minimum(r / np.abs(z), 1.0)
+    return np.where(np.abs(z) > r, np.abs(f) * (share / (1 + np.sqrt(1 - share))), np.inf)  # 1 - sqrt(1 - share)
+
+
+def _reach_rsqrt(z: Array, r: Array, f: Array) -> Array:
+    return np.abs(f) * np.expm1(_log_reach(np.abs(z), r) / 2)
+
+
 FUNCTIONS: dict[str, Function] = {
     "exponential":           Function(np.exp, lambda z, r, f: np.abs(f) * np.expm1(r)),
     "exponential-minus-one": Function(_expm1, lambda z, r, f: np.exp(z.real) * np.expm1(r)),
     "log":          Function(np.log, lambda z, r, f: _log_reach(np.abs(z), r), lambda z: z),
     "log-plus-one": Function(_log1p, lambda z, r, f: _log_reach(np.abs(1 + z), r), lambda z: 1 + z),
-    "sqrt":         Function(np.sqrt, lambda z, r, f: np.abs(f) * -np.expm1(-_log_reach(np.abs(z), r) / 2), lambda z: z),
-    "rsqrt":        Function(lambda z: 1 / np.sqrt(z), lambda z, r, f: np.abs(f) * np.expm1(_log_reach(np.abs(z), r) / 2), lambda z: z),
+    "sqrt":         Function(np.sqrt, _reach_sqrt, lambda z: z),
+    "rsqrt":        Function(lambda z: 1 / np.sqrt(z), _reach_rsqrt, lambda z: z),
     "tanh":         Function(_tanh, _reach_tanh),
     "tan":          Function(_tan, lambda z, r, f: _reach_tanh(1j * z, r, f)),
     "logistic":     Function(_logistic, lambda z, r, f: _reach_tanh(z / 2, r / 2, f) / 2),
@@ -271,5 +296,3 @@ def power(ctx: Context, a: Ball, b: Ball) -> Ball:
 
 def atan2(ctx: Context, y: Ball, x: Ball) -> Ball:
     raise Unsupported("atan2", "of complex operands")
-
-

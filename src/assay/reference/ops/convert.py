@@ -1,8 +1,8 @@
 """Conversions between element types, bitcasts and explicit rounding.
 
-Float to integer truncates, saturates, and takes NaN to 0; integers wrap; anything to pred is `!= 0`. Checked on XLA:CPU of
-jaxlib 0.10.2 and 0.12.0.1 for every pair of types. A float narrows to the nearest value, ties to even; XLA rounds f64 to f32 first
-on the way to a narrower type, so that ties of the second rounding may go either way.
+Float to integer truncates, saturates, and takes NaN to 0; integers wrap; anything to pred is `!= 0`. Checked on
+XLA:CPU of jaxlib 0.10.2 and 0.12.0.1 for every pair of types. A float narrows to the nearest value, ties to even; XLA
+rounds f64 to f32 first on the way to a narrower type, so that ties of the second rounding may go either way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import UNUSUAL, Context, entering, mark, unit_roundoff
+from assay.reference.ops.blocks import elementwise
 from assay.reference.ops.elementwise import bounds, touches_zero, unsigned_zero
 from assay.reference.registry import operation
 from assay.reference.value import Array, Ball, Value, held_dtype, round_to, union, wrap
@@ -21,7 +22,7 @@ from assay.reference.value import Array, Ball, Value, held_dtype, round_to, unio
 FIELD_BITS = {"f64": 11, "f32": 8, "bf16": 8, "f16": 5}  # exponent bits, for reduce-precision
 
 
-@operation("convert")
+@elementwise("convert")
 def convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
     to = instr.array.dtype
     if a.dtype.is_complex and not to.is_complex:
@@ -98,7 +99,9 @@ def widens(narrow: DType, wide: DType) -> bool:
 
 
 def narrowed(ctx: Context, to: DType, mid: Array, rad: Array | None, und: Array | None, through: int) -> Ball:
-    """Rounds to `to`, perhaps by way of a type of `through` significant bits: near a tie either neighbour may come out."""
+    """Rounds to `to`, perhaps by way of a type of `through` significant bits: near a tie either neighbour may come
+    out.
+    """
     if to.part.name == "f64":
         return Ball(to, mid, rad, und)  # 64-bit integers, rounded as the target rounds them
     size = np.abs(mid)
@@ -139,7 +142,8 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
             und = union(und, a.rad > 0)
         if ctx.rng is None and source.is_float and source.bits < 64:
             und = union(und, (round_to(source, a.mid) != a.mid) & ~np.isnan(a.mid))
-    assert source.numpy is not None and to.numpy is not None
+    assert source.numpy is not None
+    assert to.numpy is not None
     bits = np.ascontiguousarray(a.mid.astype(source.numpy))
     out = bits.reshape(-1).view(to.numpy).reshape(dims).astype(held_dtype(to))
     if und is not None and source.bits > to.bits:
@@ -149,9 +153,11 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return mark(entering(Ball(to, out), ctx.policy), und)
 
 
-@operation("reduce-precision")
+@elementwise("reduce-precision")
 def reduce_precision(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    """Rounds to `exponent_bits` and `mantissa_bits`; what underflows becomes zero. Never elided, monotone, and exact after it."""
+    """Rounds to `exponent_bits` and `mantissa_bits`; what underflows becomes zero. Never elided, monotone, and exact
+    after it.
+    """
     exponent_bits = attributes.integer(instr, "exponent_bits")
     mantissa_bits = attributes.integer(instr, "mantissa_bits")
     if a.dtype.name not in FIELD_BITS:
@@ -190,7 +196,7 @@ def to_fields(value: Array, exponent_bits: int, mantissa_bits: int, narrower: bo
     return np.where(np.isfinite(value), rounded, value)
 
 
-@operation("stochastic-convert")
+@elementwise("stochastic-convert")
 def stochastic_convert(ctx: Context, instr: Instruction, a: Ball, random: Ball) -> Value:
     """Rounds up or down by random bits: which of the two neighbours is undecided, unless the value is one itself."""
     to = instr.array.dtype

@@ -1,11 +1,13 @@
-"""Arithmetic on elements: operands and result have one shape. Midpoints in float64, where f32 arithmetic is exact or rounds once.
+"""Arithmetic on elements: operands and result have one shape. Midpoints in float64, where f32 arithmetic is exact or
+rounds once.
 
 Bounds are those of interval arithmetic in midpoint-radius form (Rump 1999, "Fast and parallel interval arithmetic").
-Integers follow XLA's operation semantics: they wrap; a division by zero gives all ones, a remainder by zero the dividend, and
-the smallest value divided by -1 itself; a shift by the width or more gives zero, or the sign where it is arithmetic.
+Integers follow XLA's operation semantics: they wrap; a division by zero gives all ones, a remainder by zero the
+dividend, and the smallest value divided by -1 itself; a shift by the width or more gives zero, or the sign where it
+is arithmetic.
 
-The sign of a zero: compilers may drop it (`x + 0` -> `x`, `-(a - b)` -> `b - a`), so a zero whose sign bit is set stands for one
-of unknown sign. Where a sign would show (a division by it, atan2, its bits), the element is undecided.
+The sign of a zero: compilers may drop it (`x + 0` -> `x`, `-(a - b)` -> `b - a`), so a zero whose sign bit is set
+stands for one of unknown sign. Where a sign would show (a division by it, atan2, its bits), the element is undecided.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import UNUSUAL, Context, smallest_normal, unit_roundoff
 from assay.reference.ops import complex as complex_ops
-from assay.reference.registry import operation
-from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union, wrap
+from assay.reference.ops.blocks import elementwise
+from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
 
 
 def inexact(dtype: DType) -> bool:
@@ -34,7 +36,9 @@ def bounds(ball: Ball) -> tuple[Array, Array]:
 
 
 def touches_zero(ball: Ball) -> Array | None:
-    """Where a ball that is not exact contains zero, so that a sign or a finite quotient is not sure; None for nowhere."""
+    """Where a ball that is not exact contains zero, so that a sign or a finite quotient is not sure; None for
+    nowhere.
+    """
     if ball.rad is None:
         return None
     return (np.abs(ball.mid) <= ball.rad) & (ball.rad > 0)
@@ -42,7 +46,8 @@ def touches_zero(ball: Ball) -> Array | None:
 
 def unsigned_zero(mid: Array) -> Array:
     """Where `mid` is a zero of unknown sign."""
-    return (mid == 0) & np.signbit(mid)
+    found: Array = (mid == 0) & np.signbit(mid)
+    return found
 
 
 def forget_sign(mid: Array, *operands: Array) -> Array:
@@ -69,7 +74,7 @@ def raised(dtype: DType, bits: Array) -> Array:
 # -- sums and products
 
 
-@operation("add")
+@elementwise("add")
 def add(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     und = union(a.und, b.und)
     if a.dtype.kind == "pred":
@@ -79,11 +84,10 @@ def add(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     mid = a.mid + b.mid
     if a.dtype.is_float:
         mid = forget_sign(mid, a.mid, b.mid)
-    rad = total(a.rad, b.rad)
-    return ctx.rounded(a.dtype, mid, rad, union(und, opposite_infinities(a, b)), error=reordering_error(a.dtype, mid, rad))
+    return ctx.rounded(a.dtype, mid, total(a.rad, b.rad), union(und, opposite_infinities(a, b)), known=False)
 
 
-@operation("subtract")
+@elementwise("subtract")
 def subtract(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     und = union(a.und, b.und)
     if a.dtype.kind == "pred":
@@ -94,27 +98,17 @@ def subtract(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if a.dtype.is_float and not mid.all():
         # 0 - b may become -b, so that every difference of zeros is a zero of unknown sign.
         mid = np.where((mid == 0) & (a.mid == 0), -0.0, mid)
-    rad = total(a.rad, b.rad)
-    return ctx.rounded(a.dtype, mid, rad, union(und, opposite_infinities(a, b)), error=reordering_error(a.dtype, mid, rad))
+    return ctx.rounded(a.dtype, mid, total(a.rad, b.rad), union(und, opposite_infinities(a, b)), known=False)
 
 
 def opposite_infinities(a: Ball, b: Ball) -> Array | None:
-    """Complex sums with an infinity: C99 and XLA agree a part at a time, NumPy too, but a disk cannot hold half an infinity."""
+    """Complex sums with an infinity: C99 and XLA agree a part at a time, NumPy too, but a disk cannot hold half an
+    infinity.
+    """
     if a.dtype.is_float:
         return None
     finite = np.isfinite(a.mid) & np.isfinite(b.mid)
     return None if finite.all() else ~finite
-
-
-def reordering_error(dtype: DType, mid: Array, rad: Array | None) -> Array | None:
-    """What lifts the error of an inexact result on exact operands, which is known, to the half ulp that any result may have.
-
-    (x + c) + d may become x + (c + d), and x c d likewise: the errors of the parts then change places.
-    """
-    if rad is not None or dtype.part.name == "f64":
-        return None
-    off = np.abs(round_to(dtype, mid) - mid)
-    return np.where((off > 0) & np.isfinite(mid), np.maximum(unit_roundoff(dtype) * np.abs(mid) - off, 0.0), 0.0)
 
 
 def product_radius(a: Ball, b: Ball) -> Array | None:
@@ -128,7 +122,7 @@ def product_radius(a: Ball, b: Ball) -> Array | None:
     return total(*(np.where(np.isnan(p), 0.0, p) for p in parts))
 
 
-@operation("multiply")
+@elementwise("multiply")
 def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     und = union(a.und, b.und)
     if a.dtype.kind == "pred":
@@ -139,13 +133,16 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         return complex_ops.multiply(ctx, a, b)
     mid = forget_sign(a.mid * b.mid, a.mid, b.mid)
     rad = product_radius(a, b)
-    error = total(reordering_error(a.dtype, mid, rad), merged_exponentials(ctx, instr, a.dtype, mid))
+    error = merged_exponentials(ctx, instr, a.dtype, mid)
     mid, open_ = infinite_times_zero(a, b, mid)
-    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error)
+    # (x + c) + d may become x + (c + d), and x c d likewise: which results are inexact changes.
+    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error, known=False)
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
-    """Where exp(a) exp(b) may become exp(a + b): the sum is the result's logarithm, and its rounding is multiplied by it."""
+    """Where exp(a) exp(b) may become exp(a + b): the sum is the result's logarithm, and its rounding is multiplied by
+    it.
+    """
     if not ctx.policy.merges_exponentials or not {"exponential", "parameter"} & set(ctx.producers(instr)):
         return None
     size = np.abs(mid)
@@ -177,7 +174,7 @@ def bounds_size(ball: Ball) -> Array:
     return np.abs(ball.mid) if ball.rad is None else np.abs(ball.mid) + ball.rad
 
 
-@operation("divide")
+@elementwise("divide")
 def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     und = union(a.und, b.und)
     if a.dtype.is_integer:
@@ -192,14 +189,12 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         und = union(und, sign_lost, None if numerator is None else by_zero & numerator)
     und = union(und, touches_zero(b))
     rad = quotient_radius(a, b, mid)
-    # A division by a constant may become a product with its rounded reciprocal, which is exact for powers of two.
-    whole_reciprocal = np.abs(np.frexp(b.mid)[0]) == 0.5
     error = total(
-        reciprocal_error(a.dtype, mid, rad, whole_reciprocal),
+        reciprocal_error(a.dtype, mid, rad, b),
         root_reciprocal_error(ctx, instr, a.dtype, mid),
         merged_exponentials(ctx, instr, a.dtype, mid),
     )
-    return ctx.rounded(a.dtype, mid, rad, und, error=error)
+    return ctx.rounded(a.dtype, mid, rad, und, error=error, known=False)
 
 
 def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
@@ -213,16 +208,16 @@ def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
     return np.where(np.isfinite(rad) & (rad >= 0), rad, 0.0)  # undecided elsewhere
 
 
-def reciprocal_error(dtype: DType, mid: Array, rad: Array | None, whole_reciprocal: Array) -> Array:
-    """What x * round(1 / c) may be off beyond a correctly rounded x / c: 2 u (1 + u) in all."""
-    u = unit_roundoff(dtype)
-    half_step = smallest_normal(dtype) * u  # of subnormals
-    size = np.abs(mid)
-    if rad is not None:
-        return np.where(np.isfinite(mid) & ~whole_reciprocal, 1.1 * u * (size + rad), 0.0)
-    off = np.abs(round_to(dtype, mid) - mid)
-    error = 1.1 * u * size + np.maximum(u * size, half_step) - off
-    return np.where(np.isfinite(mid) & ~whole_reciprocal, error, np.where(off > 0, np.maximum(u * size - off, 0.0), 0.0))
+def reciprocal_error(dtype: DType, mid: Array, rad: Array | None, b: Ball) -> Array:
+    """A division by a constant may become a product with its rounded reciprocal: 2 u (1 + u) in all, exact for powers
+    of two.
+    """
+    u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
+    size = np.abs(mid) if rad is None else np.abs(mid) + rad
+    error = 2.1 * u * np.where(size > 0, np.maximum(size, tiny), 0.0)
+    error = np.asarray(error)
+    error[~np.isfinite(error) | (np.abs(np.frexp(b.mid)[0]) == 0.5)] = 0.0
+    return error
 
 
 def root_reciprocal_error(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
@@ -230,7 +225,9 @@ def root_reciprocal_error(ctx: Context, instr: Instruction, dtype: DType, mid: A
     if ctx.producers(instr)[1] not in ("sqrt", "power", "parameter"):
         return None
     ulps = ctx.policy.routine_ulps("rsqrt", dtype.name)
-    return None if ulps is None else np.where(np.isfinite(mid), (2 * ulps + 1) * unit_roundoff(dtype) * np.abs(mid), 0.0)
+    return (
+        None if ulps is None else np.where(np.isfinite(mid), (2 * ulps + 1) * unit_roundoff(dtype) * np.abs(mid), 0.0)
+    )
 
 
 def integer_quotient(dtype: DType, a: Array, b: Array) -> Array:
@@ -240,10 +237,13 @@ def integer_quotient(dtype: DType, a: Array, b: Array) -> Array:
     if dtype.kind == "signed":
         # NumPy rounds down, and its own answer for the smallest value by -1 is that value.
         quotient = quotient + ((np.fmod(a, safe) != 0) & ((a < 0) != (safe < 0)))
-    return wrap(dtype, np.where(b == 0, wrap(dtype, np.full_like(a, -1 if dtype.kind == "signed" else ~a.dtype.type(0))), quotient))
+    return wrap(
+        dtype,
+        np.where(b == 0, wrap(dtype, np.full_like(a, -1 if dtype.kind == "signed" else ~a.dtype.type(0))), quotient),
+    )
 
 
-@operation("remainder")
+@elementwise("remainder")
 def remainder(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     und = union(a.und, b.und)
     if a.dtype.is_integer:
@@ -265,7 +265,7 @@ def remainder(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
 # -- sign, size, order
 
 
-@operation("negate")
+@elementwise("negate")
 def negate(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if a.dtype.is_float:
         mid = np.where(a.mid == 0, -0.0, -a.mid)
@@ -274,7 +274,7 @@ def negate(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(a.dtype, mid, a.rad, a.und)
 
 
-@operation("abs")
+@elementwise("abs")
 def absolute(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if a.dtype.is_complex:
         return complex_ops.absolute(ctx, instr.array.dtype, a)
@@ -282,7 +282,7 @@ def absolute(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(a.dtype, wrap(a.dtype, mid) if a.dtype.is_integer else mid, a.rad, a.und)
 
 
-@operation("sign")
+@elementwise("sign")
 def sign(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if a.dtype.is_complex:
         return complex_ops.sign(ctx, a)
@@ -291,17 +291,17 @@ def sign(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(a.dtype, np.where(a.mid == 0, a.mid, np.sign(a.mid)), None, union(a.und, touches_zero(a)))
 
 
-@operation("maximum")
+@elementwise("maximum")
 def maximum(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     return extreme(ctx, np.maximum, a, b)
 
 
-@operation("minimum")
+@elementwise("minimum")
 def minimum(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     return extreme(ctx, np.minimum, a, b)
 
 
-@operation("clamp")
+@elementwise("clamp")
 def clamp(ctx: Context, instr: Instruction, low: Ball, a: Ball, high: Ball) -> Value:
     """min(max(low, a), high); the bounds may be scalars."""
     return extreme(ctx, np.minimum, extreme(ctx, np.maximum, spread(low, a.dims), a), spread(high, a.dims))
@@ -352,7 +352,7 @@ WHOLE: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@operation(*WHOLE)
+@elementwise(*WHOLE)
 def whole(ctx: Context, instr: Instruction, a: Ball) -> Value:
     function = WHOLE[instr.opcode]
     if instr.opcode == "round-nearest-afz" and a.dtype.name == "f64":
@@ -371,7 +371,7 @@ def whole(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(a.dtype, mid, None, und)
 
 
-@operation("is-finite")
+@elementwise("is-finite")
 def is_finite(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(instr.array.dtype, np.isfinite(a.mid), None, a.und)
 
@@ -379,22 +379,22 @@ def is_finite(ctx: Context, instr: Instruction, a: Ball) -> Value:
 # -- bits
 
 
-@operation("and")
+@elementwise("and")
 def bitwise_and(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     return Ball(a.dtype, a.mid & b.mid, None, logical_undecided(a, b, a.dtype.kind == "pred", False))
 
 
-@operation("or")
+@elementwise("or")
 def bitwise_or(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     return Ball(a.dtype, a.mid | b.mid, None, logical_undecided(a, b, a.dtype.kind == "pred", True))
 
 
-@operation("xor")
+@elementwise("xor")
 def bitwise_xor(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     return Ball(a.dtype, a.mid ^ b.mid, None, union(a.und, b.und))
 
 
-@operation("not")
+@elementwise("not")
 def bitwise_not(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(a.dtype, ~a.mid if a.dtype.kind == "pred" else wrap(a.dtype, ~a.mid), None, a.und)
 
@@ -406,24 +406,25 @@ def logical_undecided(a: Ball, b: Ball, logical: bool, decides: bool) -> Array |
     a_und = np.zeros_like(a.mid) if a.und is None else a.und
     b_und = np.zeros_like(b.mid) if b.und is None else b.und
     settled = (~a_und & (a.mid == decides)) | (~b_und & (b.mid == decides))
-    return (a_und | b_und) & ~settled
+    found: Array = (a_und | b_und) & ~settled
+    return found
 
 
-@operation("shift-left")
+@elementwise("shift-left")
 def shift_left(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     bits, amount = lower(a.dtype, a.mid), lower(b.dtype, b.mid)
     out = np.where(amount < a.dtype.bits, bits << np.minimum(amount, np.uint64(63)), np.uint64(0))
     return Ball(a.dtype, raised(a.dtype, out), None, union(a.und, b.und))
 
 
-@operation("shift-right-logical")
+@elementwise("shift-right-logical")
 def shift_right_logical(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     bits, amount = lower(a.dtype, a.mid), lower(b.dtype, b.mid)
     out = np.where(amount < a.dtype.bits, bits >> np.minimum(amount, np.uint64(63)), np.uint64(0))
     return Ball(a.dtype, raised(a.dtype, out), None, union(a.und, b.und))
 
 
-@operation("shift-right-arithmetic")
+@elementwise("shift-right-arithmetic")
 def shift_right_arithmetic(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     """Copies of the top bit come in, for unsigned types as well."""
     width = a.dtype.bits
@@ -432,7 +433,7 @@ def shift_right_arithmetic(ctx: Context, instr: Instruction, a: Ball, b: Ball) -
     return Ball(a.dtype, raised(a.dtype, bits >> amount), None, union(a.und, b.und))
 
 
-@operation("count-leading-zeros")
+@elementwise("count-leading-zeros")
 def count_leading_zeros(ctx: Context, instr: Instruction, a: Ball) -> Value:
     bits = lower(a.dtype, a.mid) << np.uint64(64 - a.dtype.bits)
     count = np.where(bits == 0, a.dtype.bits, 0)
@@ -443,7 +444,7 @@ def count_leading_zeros(ctx: Context, instr: Instruction, a: Ball) -> Value:
     return Ball(a.dtype, wrap(a.dtype, np.asarray(count)), None, a.und)
 
 
-@operation("popcnt")
+@elementwise("popcnt")
 def population_count(ctx: Context, instr: Instruction, a: Ball) -> Value:
     bits = lower(a.dtype, a.mid)
     count = np.zeros(bits.shape, np.int64)
@@ -455,7 +456,7 @@ def population_count(ctx: Context, instr: Instruction, a: Ball) -> Value:
 _ONES = np.array([bin(byte).count("1") for byte in range(256)])
 
 
-@operation("mulhi")
+@elementwise("mulhi")
 def multiply_high(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     """The upper half of the product of twice the width."""
     und = union(a.und, b.und)

@@ -1,7 +1,8 @@
-"""Functions that a target computes by its own routine: midpoints in float64, the routine's error from the policy in ulps.
+"""Functions that a target computes by its own routine: midpoints in float64, the routine's error from the policy in
+ulps.
 
-What an operand's radius r contributes is bounded by the largest slope over [x - r, x + r], written so that it stays accurate
-for radii far below x. A ball that leaves the domain or touches a pole is undecided, unless it is exact.
+What an operand's radius r contributes is bounded by the largest slope over [x - r, x + r], written so that it stays
+accurate for radii far below x. A ball that leaves the domain or touches a pole is undecided, unless it is exact.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context, unit_roundoff
 from assay.reference.ops import complex as complex_ops
+from assay.reference.ops.blocks import elementwise
 from assay.reference.ops.elementwise import inexact, merged_exponentials, touches_zero, unsigned_zero
-from assay.reference.registry import operation
 from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
 
 LN2 = float(np.log(2.0))
@@ -35,7 +36,8 @@ class Function:
 
 def nearest(x: Array, r: Array) -> Array:
     """The distance from zero of the point of [x - r, x + r] nearest to it."""
-    return np.maximum(np.abs(x) - r, 0.0)
+    found: Array = np.maximum(np.abs(x) - r, 0.0)
+    return found
 
 
 def farthest(x: Array, r: Array) -> Array:
@@ -51,7 +53,21 @@ def _reach_cbrt(x: Array, r: Array, f: Array) -> Array:
 def _reach_tan(x: Array, r: Array, f: Array) -> Array:
     # tan(x + d) - tan x = sin d / (cos x cos(x + d))
     cosine = np.abs(np.cos(x))
-    return r / (cosine * (cosine - r))
+    found: Array = r / (cosine * (cosine - r))
+    return found
+
+
+def _reach_rsqrt(x: Array, r: Array, f: Array) -> Array:
+    return f * np.expm1(-np.log1p(-r / x) / 2)
+
+
+def _reach_logistic(x: Array, r: Array, f: Array) -> Array:
+    found: Array = np.minimum(r / 4, np.minimum(f * np.expm1(r), r * np.exp(-nearest(x, r))))
+    return found
+
+
+def _reach_asin(x: Array, r: Array, f: Array) -> Array:
+    return r / np.sqrt(1 - farthest(x, r) ** 2)
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -62,16 +78,16 @@ FUNCTIONS: dict[str, Function] = {
     "log2":     Function(np.log2, lambda x, r, f: -np.log1p(-r / x) / LN2, lambda x, r: x > r),
     "log-plus-one": Function(np.log1p, lambda x, r, f: -np.log1p(-r / (1 + x)), lambda x, r: 1 + x > r),
     "sqrt":     Function(np.sqrt, lambda x, r, f: r / (f + np.sqrt(x - r)), lambda x, r: x >= r),
-    "rsqrt":    Function(lambda x: 1 / np.sqrt(x), lambda x, r, f: f * np.expm1(-np.log1p(-r / x) / 2), lambda x, r: x > r),
+    "rsqrt":    Function(lambda x: 1 / np.sqrt(x), _reach_rsqrt, lambda x, r: x > r),
     "cbrt":     Function(np.cbrt, _reach_cbrt),
     "tanh":     Function(np.tanh, lambda x, r, f: r * np.minimum(1.0, 4 * np.exp(-2 * nearest(x, r)))),
-    "logistic": Function(special.expit, lambda x, r, f: np.minimum(r / 4, np.minimum(f * np.expm1(r), r * np.exp(-nearest(x, r))))),
+    "logistic": Function(special.expit, _reach_logistic),
     "sine":     Function(np.sin, lambda x, r, f: np.minimum(np.abs(np.cos(x)) * r + r * r / 2, 2.0)),
     "cosine":   Function(np.cos, lambda x, r, f: np.minimum(np.abs(np.sin(x)) * r + r * r / 2, 2.0)),
     "tan":      Function(np.tan, _reach_tan, lambda x, r: np.abs(np.cos(x)) > r),
     "erf":      Function(special.erf, lambda x, r, f: r * 1.1284 * np.exp(-(nearest(x, r) ** 2))),
-    "asin":     Function(np.arcsin, lambda x, r, f: r / np.sqrt(1 - farthest(x, r) ** 2), lambda x, r: farthest(x, r) < 1),
-    "acos":     Function(np.arccos, lambda x, r, f: r / np.sqrt(1 - farthest(x, r) ** 2), lambda x, r: farthest(x, r) < 1),
+    "asin":     Function(np.arcsin, _reach_asin, lambda x, r: farthest(x, r) < 1),
+    "acos":     Function(np.arccos, _reach_asin, lambda x, r: farthest(x, r) < 1),
     "atan":     Function(np.arctan, lambda x, r, f: r / (1 + nearest(x, r) ** 2)),
     "sinh":     Function(np.sinh, lambda x, r, f: np.cosh(farthest(x, r)) * r),
     "cosh":     Function(np.cosh, lambda x, r, f: np.sinh(farthest(x, r)) * r),
@@ -94,7 +110,7 @@ OUTSIDE: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-@operation(*FUNCTIONS)
+@elementwise(*FUNCTIONS)
 def unary(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if a.dtype.is_complex:
         return complex_ops.function(ctx, instr.opcode, a)
@@ -113,7 +129,13 @@ def unary(ctx: Context, instr: Instruction, a: Ball) -> Value:
 
 
 def routine(
-    ctx: Context, opcode: str, dtype: DType, mid: Array, rad: Array | None, und: Array | None, operand: Array | None = None
+    ctx: Context,
+    opcode: str,
+    dtype: DType,
+    mid: Array,
+    rad: Array | None,
+    und: Array | None,
+    operand: Array | None = None,
 ) -> Ball:
     """The result of a target's own routine, whose error the policy has in up to four parts."""
     policy, name = ctx.policy, dtype.name
@@ -149,7 +171,7 @@ def propagated(opcode: str, function: Function, a: Ball, mid: Array, und: Array 
     return np.where(np.isnan(rad), 0.0, rad), und
 
 
-@operation("atan2")
+@elementwise("atan2")
 def atan2(ctx: Context, instr: Instruction, y: Ball, x: Ball) -> Value:
     """The angle of (x, y). It jumps across the negative x axis, and the sign of a zero y chooses the side."""
     if y.dtype.is_complex:
@@ -174,7 +196,7 @@ def atan2(ctx: Context, instr: Instruction, y: Ball, x: Ball) -> Value:
     return routine(ctx, "atan2", y.dtype, mid, rad, und)
 
 
-@operation("power")
+@elementwise("power")
 def power(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if a.dtype.is_complex:
         return complex_ops.power(ctx, a, b)
@@ -238,4 +260,3 @@ def integer_power(a: Ball, b: Ball) -> Array:
         inverse = np.where(a.mid == 1, 1, np.where(a.mid == -1, np.where(odd, -1, 1), 0))
         result = np.where(b.mid < 0, inverse, result)
     return np.asarray(wrap(a.dtype, np.asarray(result)), held)
-

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from assay.check.judge import Settings, Step, judge, refusal
+from assay.checking.judge import Settings, Step, judge, refusal
 from assay.errors import AssayError, InputError, ProgramError, ToolchainError
 from assay.inputs.arguments import load_arguments
 from assay.inputs.generate import generate
@@ -70,8 +70,9 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
     """Checks a path, or a JAX function on `arguments` (pytrees of arrays, or of jax.ShapeDtypeStruct to have values
     drawn).
 
-    options: the fields of `Request`. The function is lowered by the caller's own jax; compiled and run it is in a
-    worker, by `toolchain` if given. Raises AssayError for anything that is not a verdict.
+    options: the fields of `Request`. Arguments that are no arrays are to be closed over. The function is lowered by the
+    caller's own jax; compiled and run it is in a worker, by `toolchain` if given. Raises AssayError for anything that is
+    not a verdict.
     """
     request = Request(target=target, **options)
     if isinstance(program, (str, Path)):
@@ -115,23 +116,15 @@ def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[
     import jax
 
     name = getattr(function, "__name__", "function")
-    jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
     try:
-        lowered = jitted.trace(*arguments).lower(lowering_platforms=("cpu",))
+        lowered = jax.jit(function, keep_unused=True).trace(*arguments).lower(lowering_platforms=("cpu",))
+        values = tuple(
+            None if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf, aval.dtype)
+            for leaf, aval in zip(jax.tree.leaves(arguments), jax.tree.leaves(lowered.in_avals), strict=True)
+        )
     except Exception as error:
         raise ProgramError(f"{name} does not trace: {type(error).__name__}: {error}") from error
     payload = str(lowered.compiler_ir("stablehlo")).encode()
-    kept = getattr(lowered._lowering, "compile_args", {}).get("kept_var_idx")
-    flat = jax.tree.leaves(arguments)
-    if kept is not None:
-        flat = [leaf for index, leaf in enumerate(flat) if index in kept]
-    types = jax.tree.leaves(lowered.in_avals)
-    if kept is not None:
-        types = [aval for index, aval in enumerate(types) if index in kept]
-    values = tuple(
-        None if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf, aval.dtype)
-        for leaf, aval in zip(flat, types, strict=True)
-    )
     paths = tuple(jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(lowered.out_info))
     return lambda worker: from_hlo(
         name, worker.to_hlo(payload, "stablehlo"), payload, "stablehlo", arguments=values, output_names=paths

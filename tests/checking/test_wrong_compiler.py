@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.check.api import Request, check_path
+from assay.checking.api import Request, check_path
 from assay.oracle.verdict import Verdict
 
 HERE = Path(__file__).parent
