@@ -71,8 +71,8 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
     drawn).
 
     options: the fields of `Request`. Arguments that are no arrays are to be closed over. The function is lowered by the
-    caller's own jax; compiled and run it is in a worker, by `toolchain` if given. Raises AssayError for anything that is
-    not a verdict.
+    caller's own jax; compiled and run it is in a worker, by `toolchain` if given. Raises AssayError for whatever is no
+    verdict.
     """
     request = Request(target=target, **options)
     if isinstance(program, (str, Path)):
