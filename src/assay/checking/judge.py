@@ -27,6 +27,7 @@ from assay.reference.value import Ball, Token, flatten, union
 from assay.report.result import CaseResult, OutputResult
 from assay.targets import cpu
 from assay.toolchain import Compiled, RequestRefused, Worker, WorkerDied
+from assay.toolchain.outcomes import one_line
 
 Step = Callable[[str], None]
 
@@ -146,7 +147,7 @@ class _Case:
             second = self.results(compiled) if twice else first
             self.spent("run", time.monotonic() - start)
         except RequestRefused as refused:
-            self.decide(Verdict.INVALID, f"the toolchain refuses to {refused.request} it: {refused.message}")
+            self.decide(Verdict.INVALID, f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}")
         return first, second
 
     def executable(self, options: Mapping[str, str]) -> Compiled:

@@ -14,10 +14,9 @@ from assay.oracle.verdict import EXIT_CODE, MismatchClass, Verdict, most_severe
 class OutputResult:
     """One output array of one case, judged.
 
-    elements = agreeing + outside + undecided; masked elements (the reference is NaN or infinite, and the target
-    agrees) are among the agreeing. worst_ulp: largest deviation in units in the last place; worst_bound: in units of the bound. box:
-    inclusive bounds a dimension. bound: how the bound was found, `ball`, `sampled`, or `ball+sampled` where some
-    elements needed sampling.
+    elements = agreeing + outside + undecided. masked elements (the reference is NaN or infinite, and the target agrees)
+    are among the agreeing. worst_ulp: largest deviation in units in the last place; worst_bound: in units of the bound.
+    box: inclusive bounds in each dimension. bound: `ball`, or `ball+sampled` where some elements needed sampling.
     """
 
     index: int

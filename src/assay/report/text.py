@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from assay.oracle.verdict import Verdict
+from assay.oracle.verdict import EXIT_CODE, Verdict
 from assay.report.result import CaseResult, OutputResult, Report
 
 STYLE = {
@@ -52,25 +52,25 @@ def verdict_line(report: Report) -> Text:
 
 
 def _summary(report: Report) -> str:
-    worst = report.worst
-    alike = [c for c in report.cases if c.verdict == worst.verdict]
-    of = f"{len(alike)} of {len(report.cases)} cases" if len(report.cases) > 1 else ""
+    worst, cases = report.worst, report.cases
     if worst.verdict == Verdict.AGREE:
-        outputs = [o for c in report.cases for o in c.outputs]
+        outputs = [o for c in cases for o in c.outputs]
         elements, undecided = sum(o.elements for o in outputs), sum(o.undecided for o in outputs)
-        text = f"{_count(elements, 'element')} of {_count(len(outputs), 'output')} inside the reference's bound"
+        text = f"{_count(elements - undecided, 'element')} of {_count(len(outputs), 'output')} inside the bound"
         if undecided:
-            text = f"{_count(elements - undecided, 'element')} inside the reference's bound, {undecided} undecided"
-        return f"{text}, {len(report.cases)} cases" if len(report.cases) > 1 else text
-    if worst.outputs and worst.verdict in (Verdict.MISMATCH, Verdict.NONDETERMINISTIC):
+            text += f", {undecided} undecided"
+        return f"{text}, {len(cases)} cases" if len(cases) > 1 else text
+    text = worst.why
+    if worst.outputs and EXIT_CODE[worst.verdict] == 1:
         bad = max(worst.outputs, key=lambda o: o.outside)
-        text = f"{bad.outside} of {bad.elements} elements of output {bad.index} are wrong"
-        if bad.pattern:
-            text += f", {bad.pattern}"
-        if worst.why:
-            text = f"{worst.why}; {text}"
-        return f"{text} ({of}, first {worst.name})" if of else text
-    return f"{worst.why} ({of}, first {worst.name})" if of else worst.why
+        wrong = f"{bad.outside} of {bad.elements} elements of output {bad.index} are wrong"
+        text = "; ".join(part for part in (text, wrong, bad.pattern) if part)
+    if len(cases) == 1:
+        return text
+    code = EXIT_CODE[worst.verdict]
+    alike = sum(EXIT_CODE[case.verdict] == code for case in cases)
+    what = _count(alike, "finding") if code == 1 else f"{alike} not judged"
+    return f"{what} in {len(cases)} cases; {worst.name}: {text}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -99,8 +99,16 @@ def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool)
         console.print(Text(f"note: {note}"), soft_wrap=True)
     if case.stderr_tail:
         console.print("last lines of the compiler:")
-        for text in case.stderr_tail[-12:]:
+        for text in _own_words(case.stderr_tail)[-12:]:
             console.print(Text(f"  {text}"), soft_wrap=True)
+
+
+def _own_words(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The compiler's lines, without the Python stack of our worker that follows them."""
+    for at, line in enumerate(lines):
+        if line.startswith("Fatal Python error"):
+            return lines[: at + 1]
+    return lines
 
 
 def _table(outputs: tuple[OutputResult, ...]) -> Table:

@@ -235,7 +235,8 @@ def cases_of(module, header: dict, arrays):
         name, function, args = case[:3]
         args = args if isinstance(args, (tuple, list)) else (args,)
         if not header["filter"] or any(fnmatch.fnmatchcase(str(name), pattern) for pattern in header["filter"]):
-            yield str(name), function, tuple(args), case[3] if len(case) == 4 else None, len(case) == 4
+            expected = case[3] if len(case) == 4 else None
+            yield str(name), function, tuple(args), expected, expected is not None
 
 
 def load(state: dict, header: dict, blobs: list):
