@@ -2,11 +2,12 @@
 
     python benchmarks/ulps.py [--dtype f32 bf16 f16 f64] [--opcode tanh ...] [--samples 22] [--json out.json]
 
-Run it with the interpreter of the jax to measure. Per opcode and type: the largest error of a result in ulps of that result's
-type, where, and the largest error of results next to zero or below the normal range is kept apart. f32 inputs are spread evenly
-over all exponents and both signs; bf16 and f16 inputs are all there are; f64 inputs are 2**18 over the exponents that matter.
-Each is run three ways, since XLA:CPU compiles them differently: vectors, vectors of three, and scalars in a loop.
-The figures of `assay.reference.policies` are the largest over the versions named there.
+Run it with the interpreter of the jax to measure. Per opcode and type: the largest error of a result in ulps of that
+result's type, where, and the largest error of results next to zero or below the normal range is kept apart. f32
+inputs are spread evenly over all exponents and both signs; bf16 and f16 inputs are all there are; f64 inputs are
+2**18 over the exponents that matter. Each is run three ways, since XLA:CPU compiles them differently: vectors,
+vectors of three, and scalars in a loop. The figures of `assay.reference.policies` are the largest over the versions
+named there.
 """
 
 from __future__ import annotations
@@ -51,24 +52,37 @@ BINARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., An
     "remainder": (lax.rem, np.fmod, np.fmod),
 }
 # explicit fraction bits and exponent of the smallest normal
-FORMATS = {"f32": (23, -126, np.float32), "f64": (52, -1022, np.float64), "bf16": (7, -126, ml_dtypes.bfloat16), "f16": (10, -14, np.float16)}
+FORMATS = {
+    "f32": (23, -126, np.float32),
+    "f64": (52, -1022, np.float64),
+    "bf16": (7, -126, ml_dtypes.bfloat16),
+    "f16": (10, -14, np.float16),
+}
 
 
 def spread(rng: np.random.Generator, dtype: str, count: int, positive: bool = False) -> np.ndarray[Any, Any]:
     """Values over all exponents of the type, evenly; every value of a 16-bit type where `count` allows."""
-    mantissa, low, held = FORMATS[dtype]
+    _, low, held = FORMATS[dtype]
     if dtype in ("bf16", "f16") and count >= 1 << 16:
         values = np.arange(1 << 16, dtype=np.uint16).view(held)
         size = np.abs(values.astype(np.float64))
         values = values[np.isfinite(size) & ((size >= 2.0**low) if dtype == "bf16" else True)]
     elif dtype == "f32":
         exponents = rng.integers(1, 255, count).astype(np.uint32)
-        values = (rng.integers(0, 1 << 23, count).astype(np.uint32) | exponents << 23 | rng.integers(0, 2, count).astype(np.uint32) << 31).view(held)
+        values = (
+            rng.integers(0, 1 << 23, count).astype(np.uint32)
+            | exponents << 23
+            | rng.integers(0, 2, count).astype(np.uint32) << 31
+        ).view(held)
     elif dtype == "f64":
-        exponents = np.where(rng.random(count) < 0.7, rng.integers(1023 - 60, 1023 + 60, count), rng.integers(1, 2047, count))
+        exponents = np.where(
+            rng.random(count) < 0.7, rng.integers(1023 - 60, 1023 + 60, count), rng.integers(1, 2047, count)
+        )
         values = np.ldexp(1 + rng.random(count), exponents - 1023) * rng.choice([-1, 1], count)
     else:
-        values = (np.ldexp(1 + rng.random(count), rng.integers(low, -low, count)) * rng.choice([-1, 1], count)).astype(held)
+        values = (np.ldexp(1 + rng.random(count), rng.integers(low, -low, count)) * rng.choice([-1, 1], count)).astype(
+            held
+        )
     return np.abs(values) if positive else values
 
 
@@ -95,8 +109,12 @@ def run(function: Callable[..., Any], arguments: list[np.ndarray[Any, Any]], way
     return full
 
 
-def errors(dtype: str, got: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Error in ulps of the result, and where it may be judged: truth normal and finite in the type, and `got` not skipped."""
+def errors(
+    dtype: str, got: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Error in ulps of the result, and where it may be judged: truth normal and finite in the type, and `got` not
+    skipped.
+    """
     mantissa, low, held = FORMATS[dtype]
     size = np.abs(truth)
     limit = float(np.finfo(held).max) if dtype in ("f32", "f64") else float(ml_dtypes.finfo(held).max)
@@ -121,7 +139,10 @@ def measure(opcode: str, dtype: str, samples: int, ways: list[str]) -> dict[str,
             exponent.append(rng.uniform(-scale, scale, count // 8))
         arguments = [np.concatenate(base).astype(held), np.concatenate(exponent).astype(held)]
     else:
-        arguments = [np.concatenate([spread(rng, dtype, count // 2 | 1)[: count // 2], moderate(rng, dtype, count // 2)]) for _ in range(2)]
+        arguments = [
+            np.concatenate([spread(rng, dtype, count // 2 | 1)[: count // 2], moderate(rng, dtype, count // 2)])
+            for _ in range(2)
+        ]
         shortest = min(map(len, arguments))
         arguments = [rng.permutation(a)[:shortest] for a in arguments]
     with np.errstate(all="ignore"):
@@ -131,7 +152,9 @@ def measure(opcode: str, dtype: str, samples: int, ways: list[str]) -> dict[str,
 
                 arguments = [a[:: max(1, len(a) >> 13)] for a in arguments]
                 with mpmath.workdps(30):
-                    pairs = [(float(t), t) for t in (getattr(mpmath, opcode)(mpmath.mpf(float(v))) for v in arguments[0])]
+                    pairs = [
+                        (float(t), t) for t in (getattr(mpmath, opcode)(mpmath.mpf(float(v))) for v in arguments[0])
+                    ]
                     truth = np.array([ld(f) + ld(float(t - f)) for f, t in pairs])
             else:
                 truth = wide(*(a.astype(ld) for a in arguments))
@@ -153,7 +176,10 @@ def measure(opcode: str, dtype: str, samples: int, ways: list[str]) -> dict[str,
         lost = normal & ~np.isfinite(got.astype(np.float64)) & (way in ("vector", "level 0"))
         if lost.any():
             where = int(np.argmax(lost))
-            result[way + " not finite"] = [float(a[where]) for a in arguments] + [float(got[where]), float(truth[where])]
+            result[way + " not finite"] = [float(a[where]) for a in arguments] + [
+                float(got[where]),
+                float(truth[where]),
+            ]
     return result
 
 
