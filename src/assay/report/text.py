@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 
 from rich import box
 from rich.console import Console
@@ -22,6 +23,7 @@ STYLE = {
     Verdict.UNVERIFIED: "bold yellow",
     Verdict.INVALID: "bold yellow",
 }
+FATAL = re.compile(r"F\d{4} ")  # how absl logs what it dies of
 MANY_OUTPUTS = 24  # of agreeing outputs a table shows no more than this
 
 
@@ -99,16 +101,20 @@ def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool)
         console.print(Text(f"note: {note}"), soft_wrap=True)
     if case.stderr_tail:
         console.print("last lines of the compiler:")
-        for text in _own_words(case.stderr_tail)[-12:]:
+        for text in _last_words(case.stderr_tail):
             console.print(Text(f"  {text}"), soft_wrap=True)
 
 
-def _own_words(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The compiler's lines, without the Python stack of our worker that follows them."""
-    for at, line in enumerate(lines):
-        if line.startswith("Fatal Python error"):
-            return lines[: at + 1]
-    return lines
+def _last_words(lines: tuple[str, ...]) -> list[str]:
+    """What the compiler said before it ended: the check that failed, if there is one, and a few lines up to the end.
+
+    The Python stack that follows is our worker's and tells nothing.
+    """
+    end = next((at for at, line in enumerate(lines) if line.startswith("Fatal Python error")), len(lines))
+    said = lines[:end]
+    reason = [at for at, line in enumerate(said) if "Check failed" in line or FATAL.match(line)]
+    start = max(0, len(said) - 6)
+    return [said[at] for at in sorted({*reason[-2:], *range(start, len(said))})]
 
 
 def _table(outputs: tuple[OutputResult, ...]) -> Table:
