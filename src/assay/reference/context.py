@@ -131,7 +131,7 @@ class Context:
             # A correctly rounded operation on exact operands: nothing where the result is representable.
             if dtype.part.name == "f64":
                 local = u * size  # our own midpoint is rounded too, and by how much is not known
-            elif known:
+            elif known and self.rng is None:  # a draw is to go beyond what this very value needs
                 local = np.abs(round_to(dtype, mid) - mid)
             else:
                 local = np.where(round_to(dtype, mid) == mid, 0.0, u * size)

@@ -2,13 +2,14 @@
 
 Interval radii forget that errors are shared: through a deep graph they grow by the norm of every layer, and in the
 end they say nothing. A sampled run draws every rounding at random within what the policy allows and lets it go
-through the program as real errors do, shared ones included (stochastic arithmetic: Vignes 1993; Parker 1997, "Monte Carlo Arithmetic"). The bound
-of an element is `SAFETY` times the root mean square of its deviations in the runs.
+through the program as real errors do, shared ones included (stochastic arithmetic: Vignes 1993; Parker 1997, "Monte
+Carlo Arithmetic"). The bound of an element is `SAFETY` times the root mean square of its deviations in the runs.
 
-How sure is it? What is drawn has at least twice the spread of honest rounding, so that an honest result lies outside only
-where a t-distributed variable with as many degrees of freedom as there are runs exceeds 2 * SAFETY: 5e-8 an element at
-12 runs. Elements that happened to move little in all runs are lifted to a share of their array's typical relative deviation.
-A mismatch that rests on a sampled bound is confirmed with more runs before it is told.
+How sure is it? The independent part of what is drawn has 1.4 times the spread of honest rounding, so that an honest
+result lies outside only where a t-distributed variable with as many degrees of freedom as there are runs exceeds 1.4
+* SAFETY: 1e-7 an element at 12 runs, most of it from elements that happened to move little in all runs, which are
+lifted towards what is typical of their array. A mismatch that rests on a sampled bound is confirmed with more runs
+before it is told.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, Token, flatten
 
-SAFETY = 6.0
+SAFETY = 8.0
 LARGEST = 1.5  # and never less than this times the largest deviation seen: a branch that one run took
-FLOOR = 0.5  # share of the array's median relative deviation that every element is granted
+FLOOR = 0.5  # an element is granted this share of its array's median deviation, absolute or relative,
+LIFT = 4.0  # but no more than this times its own: one that rounding does not reach stays exact
 
 
 @dataclass(slots=True)
@@ -108,8 +110,10 @@ def _bound(spread: _Spread, runs: int) -> Ball:
     size = np.where(finite, np.abs(centre.mid), 0.0)
     deviation = np.sqrt(spread.squares / runs)
     moved = finite & (size > 0) & (deviation > 0)
-    relative = np.median(deviation[moved] / size[moved]) if moved.any() else 0.0
-    deviation = np.maximum(deviation, FLOOR * relative * size)
+    if moved.any():
+        absolute = np.median(deviation[moved])
+        relative = np.median(deviation[moved] / size[moved])
+        deviation = np.clip(np.maximum(absolute, relative * size) * FLOOR, deviation, LIFT * deviation)
     # One rounding at the output is always granted.
     rad = np.maximum(SAFETY * deviation, LARGEST * spread.largest) + 2 * unit_roundoff(centre.dtype) * size
     return Ball(centre.dtype, centre.mid, np.where(finite, rad, 0.0), und)
