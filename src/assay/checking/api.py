@@ -168,7 +168,10 @@ def _check(
         label = f"{program.name} ({words})"
         telling = partial(_tell, step, label)
         drawn_again = bool(results) and request.classes == DEFAULT_CLASSES
-        result = judge(program, arguments, words, worker, settings, telling, executables, if_exact=drawn_again)
+        try:
+            result = judge(program, arguments, words, worker, settings, telling, executables, if_exact=drawn_again)
+        except AssayError as error:  # one case that we fail on is not to cost the others
+            result = CaseResult(program.name, words, Verdict.UNVERIFIED, str(error))
         if result is not None:
             results.append(result)
     for compiled in executables.values():
