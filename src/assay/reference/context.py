@@ -68,7 +68,8 @@ class Context:
         return None if owner is None else tuple(owner.by_name[name].shape for name in instruction.operands)
 
     def producers(self, instruction: Instruction) -> tuple[str, ...]:
-        """The opcode that made each operand, seen through moves and calls; `parameter` where it comes from elsewhere.
+        """The opcode that made each operand, seen through moves and calls: `argument` for one of the program's own,
+        `parameter` where a computation got it from elsewhere.
 
         For what a compiler may do with two neighbours, such as a / sqrt(b) -> a * rsqrt(b).
         """
@@ -85,6 +86,8 @@ class Context:
             elif made.opcode == "call":
                 owner = self.module.by_name[made.attributes["to_apply"].lstrip("%")]
                 made = owner.root
+            elif made.opcode == "parameter" and owner is self.module.entry:
+                return "argument"
             else:
                 return made.opcode
 
@@ -133,6 +136,8 @@ class Context:
                 local = u * size  # our own midpoint is rounded too, and by how much is not known
             elif known and self.rng is None:  # a draw is to go beyond what this very value needs
                 local = np.abs(round_to(dtype, mid) - mid)
+                if not np.isfinite(local).all():
+                    local = np.where(np.isfinite(local), local, u * size)  # it overflows: see `settled`
             else:
                 local = np.where(round_to(dtype, mid) == mid, 0.0, u * size)
         else:

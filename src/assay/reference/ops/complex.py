@@ -272,6 +272,9 @@ def function(ctx: Context, opcode: str, a: Ball) -> Ball:
     if opcode == "exponential-minus-one":
         # exp(x) cos(y) - 1 cancels next to the zeros 2 pi k; XLA's form is accurate next to 0 alone.
         rad = total(rad, 4 * unit_roundoff(a.dtype) * np.minimum(np.abs(a.mid) ** 2, 1.0))
+    if opcode in ("tan", "tanh") and (fixed := ctx.policy.absolute.get(opcode, {}).get(a.dtype.name)):
+        # Next to a pole, an error of the denominator counts |f|**2 times.
+        rad = total(rad, 2 * fixed * unit_roundoff(a.dtype) * np.abs(mid) ** 2)
     return disk(ctx, a.dtype, opcode, mid, rad, und, a)
 
 

@@ -175,7 +175,7 @@ def reduce_precision(ctx: Context, instr: Instruction, a: Ball) -> Value:
     centre = low / 2 + high / 2
     lost = ~same & ~np.isfinite(centre)
     rad = np.where(same | lost, 0.0, np.maximum(high - centre, centre - low))
-    return mark(Ball(a.dtype, np.where(same | lost, mid, centre), rad, a.und), lost)
+    return mark(Ball(a.dtype, np.where(same | lost, mid, centre), rad if rad.any() else None, a.und), lost)
 
 
 def to_fields(value: Array, exponent_bits: int, mantissa_bits: int, narrower: bool, dtype: DType) -> Array:

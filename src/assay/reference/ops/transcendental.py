@@ -163,7 +163,7 @@ def propagated(opcode: str, function: Function, a: Ball, mid: Array, und: Array 
     if function.inside is not None:
         # An exact operand at the edge is fine: log 0 is -inf and sqrt 0 is 0.
         inside = function.inside(a.mid, a.rad)
-        outside = OUTSIDE[opcode](a.mid, a.rad) if opcode in OUTSIDE else False
+        outside = OUTSIDE[opcode](a.mid, a.rad) if opcode in OUTSIDE else np.False_
         und = union(und, moved & ~inside & ~outside)
         rad = np.where(inside, rad, 0.0)
     if a.dtype.name == "f64":
