@@ -184,11 +184,14 @@ def test_sums_of_small_integers_are_exact_and_others_bite():
     assert outside(ball, np.delete(x, 17, 1).sum(1, dtype=np.float64)).mean() > 0.5
 
 
-def test_partial_results_in_bf16():
-    """XLA:CPU keeps sums of bf16 in f32, but stores partial results of long ones."""
-    x = np.abs(normal(3, 20_000, dtype=ml_dtypes.bfloat16))
+def test_a_reduction_of_bf16_may_round_every_step():
+    """XLA:CPU keeps some of these sums in f32 and others, such as those of constants, in bf16."""
+    x = np.abs(normal(3, 500, dtype=ml_dtypes.bfloat16))
     (ball,) = assert_agree(lambda x: lax.reduce(x, np.zeros((), x.dtype), lax.add, (1,)), x, policy=POLICY)
-    assert (ball.rad < 0.05 * ball.mid).all()
+    stepwise = np.add.accumulate(x, axis=1, dtype=x.dtype)[:, -1]
+    assert not outside(ball, stepwise.astype(np.float64)).any()
+    ones = np.ones((17, 33), ml_dtypes.bfloat16)
+    assert_agree(lambda x: x + lax.reduce(ones, np.zeros((), x.dtype), lax.add, (0, 1)), x[:1, :1], policy=POLICY)
 
 
 def test_products_of_wild_size_are_undecided():

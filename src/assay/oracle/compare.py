@@ -266,6 +266,8 @@ def _check(ball: Ball, target: Array, shape: ArrayShape) -> None:
     declared = f"{shape.dtype}{list(shape.dims)}"
     if ball.mid.shape != shape.dims or ball.dtype.name != shape.dtype.name:
         raise AssayError(f"the reference has {ball.dtype}{list(ball.mid.shape)}, the program declares {declared}")
+    if any(part is not None and part.shape != shape.dims for part in (ball.rad, ball.und)):
+        raise AssayError(f"the reference has a radius or a mask of another shape than {declared}")
     if target.shape != shape.dims or target.dtype not in (shape.dtype.numpy, held_dtype(shape.dtype)):
         raise AssayError(f"the target returned {target.dtype}{list(target.shape)}, the program declares {declared}")
 

@@ -11,7 +11,7 @@ get the first bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, log, prod
+from math import prod
 
 import numpy as np
 
@@ -46,12 +46,9 @@ def summed(
     steady: Array | bool = False,
     exact: bool = False,
     within: DType | None = None,
-    stages: int = 0,
 ) -> Ball:
     """`Context.accumulated` for real sums: partial sums may overflow or be flushed, and our own midpoint is a
     float64 sum.
-
-    stages: how often partial sums are stored in `dtype` on the way although they are accumulated in `within`.
     """
     inner = within or dtype
     extra: Array | None = None
@@ -62,9 +59,7 @@ def summed(
         small = (magnitude < tiny * 2.0**30) & (magnitude > 0)
         if small.any():
             extra = np.where(small, np.minimum(tiny, magnitude), 0.0)
-    if stages:
-        extra = total(extra, stages * unit_roundoff(dtype) * magnitude)
-    und = union(und, _may_overflow((dtype if stages else inner).part.max, mid, rad, magnitude))
+    und = union(und, _may_overflow(inner.part.max, mid, rad, magnitude))
     return ctx.accumulated(
         dtype,
         mid,
@@ -95,13 +90,6 @@ def _may_overflow(limit: float, mid: Array, rad: Array | None, magnitude: Array)
         down = ~((reach - mid) / 2 + slack < limit)
     open_: Array = over & np.isfinite(mid) & ((up & down) | ((up | down) & (np.abs(mid) < limit)))
     return open_
-
-
-def reduction_stages(n: int) -> int:
-    """How often XLA stores partial results of a reduction of n terms: tree_reduction_rewriter.cc splits by windows
-    (8 at least).
-    """
-    return 0 if n < 2 else ceil(log(n, 8))
 
 
 def whole(*arrays: Array) -> bool:

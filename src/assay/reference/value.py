@@ -34,6 +34,10 @@ class Ball:
     rad: Array | None = None
     und: Array | None = None
 
+    def __post_init__(self) -> None:
+        assert self.rad is None or self.rad.dtype == np.float64, f"radius in {self.rad.dtype}"
+        assert self.und is None or self.und.dtype == np.bool_, f"mask in {self.und.dtype}"
+
     @property
     def dims(self) -> tuple[int, ...]:
         return tuple(self.mid.shape)

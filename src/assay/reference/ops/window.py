@@ -24,7 +24,7 @@ from assay.reference.ops.convolution import padded_and_dilated, window_view
 from assay.reference.ops.movement import moved
 from assay.reference.ops.reduction import known_kinds, reduced_lines
 from assay.reference.registry import operation
-from assay.reference.sums import few_valued, reduction_stages, summed
+from assay.reference.sums import few_valued, summed
 from assay.reference.value import Array, Ball, Value, total, union
 
 _MOST = 1 << 27  # terms of a general body held at once
@@ -99,9 +99,8 @@ def over_windows(ctx: Context, windows: tuple[WindowDim, ...], dims: tuple[int, 
     def steady(x: Array, mid: Array, magnitude: Array, dtype: DType) -> Array | bool:
         return _alike(ctx, x, windows, mid, dtype)
 
-    # XLA computes long windows from partial results (reduce_window_rewriter.cc), in about two stages a level.
     counts = _counts(dims, windows) if _pads(windows) else None
-    return Over(reduce, terms, steady, 2 * reduction_stages(terms), counts)
+    return Over(reduce, terms, steady, counts)
 
 
 def _pads(windows: tuple[WindowDim, ...]) -> bool:
