@@ -139,11 +139,11 @@ def _table(outputs: tuple[OutputResult, ...]) -> Table:
 
 def _where(output: OutputResult) -> str:
     """What is wrong with an output, and where: `low:high` with an exclusive end, as in XLA's slices."""
-    box_ = ", ".join(str(low) if low == high else f"{low}:{high + 1}" for low, high in output.box or ())
-    peak = "" if output.peak is None else f"; worst at {list(output.peak)}: "
-    text = (
-        f"output {output.index}: wrong in [{box_}]{peak}{output.peak_target}, the reference has {output.peak_reference}"
-    )
+    value = f"{output.peak_target}, the reference has {output.peak_reference}"
+    text = f"output {output.index}: {value}"
+    if output.shape:
+        box_ = ", ".join(str(low) if low == high else f"{low}:{high + 1}" for low, high in output.box or ())
+        text = f"output {output.index}: wrong in [{box_}]; worst at {list(output.peak or ())}: {value}"
     return f"{text}; pattern: {output.pattern}" if output.pattern else text
 
 

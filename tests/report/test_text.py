@@ -1,0 +1,95 @@
+"""What a person reads: the verdict first, then where and how."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from assay.oracle.verdict import MismatchClass, Verdict
+from assay.report.json_form import to_json
+from assay.report.result import CaseResult, OutputResult, Report
+from assay.report.text import render
+
+WRONG = OutputResult(
+    0,
+    "['w']",
+    (4, 6),
+    "f32",
+    24,
+    3,
+    2,
+    1,
+    12.0,
+    float("inf"),
+    "ball",
+    ((1, 1), (2, 4)),
+    (1, 3),
+    "7.0",
+    "5.0 ± 0.1",
+    "tail",
+)
+RIGHT = OutputResult(0, "", (4, 6), "f32", 24, 0, 2, 0, 0.5, 0.25)
+
+
+def report(*cases):
+    return Report("step.py:step", "cpu", "jax 1, jaxlib 1, python 3", 7, cases, "assay check step.py:step")
+
+
+def case(verdict, *outputs, why="", klass=None, name="step", notes=(), stderr=()):
+    return CaseResult(name, "normal, seed 7", Verdict(verdict), why, klass, outputs, notes, stderr)
+
+
+def test_a_mismatch_says_what_where_and_how():
+    text = render(report(case("mismatch", WRONG, klass=MismatchClass.MISCOMPILE, notes=("a note",))))
+    first = text.splitlines()[0]
+    assert first.startswith(
+        "MISMATCH MISCOMPILE  step.py:step  on cpu (jax 1, jaxlib 1, python 3): 3 of 24 elements of output 0"
+    )
+    assert "wrong in [1, 2:5]; worst at [1, 3]: 7.0, the reference has 5.0 ± 0.1; pattern: tail" in text
+    assert "note: a note" in text
+
+
+def test_agreement_counts_what_was_not_decided():
+    text = render(report(case("agree", RIGHT)))
+    assert text.startswith("AGREE")
+    assert "22 elements of 1 output inside the bound, 2 undecided" in text.splitlines()[0]
+
+
+def test_one_finding_among_cases_speaks_for_all_and_agreement_stays_short():
+    cases = [
+        case("agree", RIGHT, name="one"),
+        case("mismatch", WRONG, name="two"),
+        case("invalid", why="no", name="three"),
+    ]
+    text = render(report(*cases))
+    assert "1 finding in 3 cases; two:" in text.splitlines()[0]
+    assert "agree  one" not in text
+    assert "invalid  three  [normal, seed 7]: no" in text
+
+
+def test_a_crash_shows_the_failed_check_and_not_our_own_stack():
+    stderr = (
+        "F1129 10:00:00 1 ir_array.cc:598] Check failed: x",
+        *["@ frame"] * 20,
+        "Fatal Python error: Aborted",
+        "File",
+    )
+    text = render(report(case("crash", why="SIGABRT during compile, twice", stderr=stderr)))
+    assert "Check failed: x" in text
+    assert "Fatal Python error" not in text
+    assert "File" not in text
+
+
+@pytest.mark.parametrize(("words", "code"), [(["agree"], 0), (["agree", "crash"], 1), (["agree", "unverified"], 2)])
+def test_exit_codes(words, code):
+    assert report(*(case(word) for word in words)).exit_code == code
+
+
+def test_json_is_strict_and_its_top_level_is_the_worst_case():
+    text = to_json(report(case("agree", RIGHT), case("mismatch", WRONG, klass=MismatchClass.MISCOMPILE)))
+    data = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert (data["verdict"], data["class"]) == ("mismatch", "MISCOMPILE")
+    (output,) = data["outputs"]
+    assert (output["worst_bound"], output["box"], output["peak"]) == ("inf", [[1, 1], [2, 4]], [1, 3])
+    assert [c["verdict"] for c in data["cases"]] == ["agree", "mismatch"]
