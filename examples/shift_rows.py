@@ -1,5 +1,5 @@
-"""Shift the rows of an array down by one, in place. XLA:CPU gets it wrong in jaxlib 0.4.35 and every later release tried (to 0.12.0.1):
-the update is read from the buffer that is being overwritten (openxla/xla#49176).
+"""Shift the rows of an array down by one, in place. XLA:CPU gets it wrong in jaxlib 0.4.35 and every later release
+tried (to 0.12.0.1): the update is read from the buffer that is being overwritten (openxla/xla#49176).
 
     assay check examples/shift_rows.py
 """

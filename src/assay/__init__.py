@@ -1,7 +1,7 @@
 """assay tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.
 
-    assay.check(fn_or_path, *args, target="cpu", ...) -> Report
-    assay.assert_correct(fn, *args)                       # in a test of your own
+assay.check(fn_or_path, *args, target="cpu", ...) -> Report
+assay.assert_correct(fn, *args)                       # in a test of your own
 """
 
 from __future__ import annotations

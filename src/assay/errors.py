@@ -8,7 +8,9 @@ from __future__ import annotations
 
 
 class AssayError(Exception):
-    """Base of all of assay's own errors: the user's input, the machine, or assay itself; never the compiler under test."""
+    """Base of all of assay's own errors: the user's input, the machine, or assay itself; never the compiler under
+    test.
+    """
 
 
 class HloSyntaxError(AssayError):

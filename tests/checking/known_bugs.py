@@ -1,4 +1,6 @@
-"""Rewritings that some released XLA gets wrong, each with what NumPy says. Which are wrong depends on the jaxlib at hand."""
+"""Rewritings that some released XLA gets wrong, each with what NumPy says. Which are wrong depends on the jaxlib at
+hand.
+"""
 
 import jax
 import jax.numpy as jnp

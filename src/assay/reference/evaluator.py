@@ -23,8 +23,9 @@ from assay.reference.registry import find
 from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shape, from_array, held_dtype
 
 FAMILIES = (
-    "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction", "convolution", "reduction",
-    "window", "indexing", "sorting", "control", "linalg", "normalization", "fft", "random", "collective",
+    "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction",
+    "convolution", "reduction", "window", "indexing", "sorting", "control", "linalg", "normalization", "fft", "random",
+    "collective",
 )  # fmt: skip
 for _family in FAMILIES:
     importlib.import_module(f"assay.reference.ops.{_family}")
@@ -54,9 +55,9 @@ def evaluate(
 ) -> Evaluation:
     """The value of `module` on `arguments` (one target array a parameter of array shape, tuples flattened).
 
-    rng, amplitude: None for balls; a generator for a sampled run (see `Context`). deadline: called between instructions; may
-    raise. Raises Unsupported for what the reference does not model, ReferenceLimit above `memory_limit` bytes,
-    InputError where an argument does not fit its parameter.
+    rng, amplitude: None for balls; a generator for a sampled run (see `Context`). deadline: called between
+    instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
+    `memory_limit` bytes, InputError where an argument does not fit its parameter.
     """
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
     run.context.amplitude = amplitude
@@ -84,6 +85,11 @@ def estimate_bytes(module: Module) -> int:
 
 # These make views, not copies.
 _FREE = {"broadcast", "reshape", "bitcast", "transpose", "slice", "reverse", "get-tuple-element", "tuple"}
+
+
+_COUNTED = (
+    1 << 12
+)  # bytes from which on an array is counted while a program runs: thousands of scalars are not worth it
 
 
 def _held_bytes(shape: Shape) -> int:
@@ -208,12 +214,13 @@ class _Run:
                 self._hold(element, sign)
         elif isinstance(value, Ball):
             for array in (value.mid, value.rad, value.und):
-                if array is not None and array.base is None:
+                if array is not None and array.nbytes >= _COUNTED and array.base is None:
                     self.held += sign * array.nbytes
             self.peak = max(self.peak, self.held)
             if self.held > self.memory_limit:
+                limit = f"its limit of {self.memory_limit >> 20} MiB"
                 raise ReferenceLimit(
-                    f"the reference holds {self.held >> 20} MiB, above its limit of {self.memory_limit >> 20} MiB; raise it"
+                    f"the reference holds {self.held >> 20} MiB, above {limit}; raise it with --memory"
                 )
 
 

@@ -116,9 +116,9 @@ def _fold_integers(kind: str, x: Ball, init: Ball, over: Over) -> Ball:
 # ---------------------------------------------------------------- sums
 
 
-# Every step of a reduction may be rounded to the declared type, also where dots accumulate in a wider one: XLA:CPU splits
-# some into windows with a rounding in their body (jaxlib 0.12.0.1: a sum of 544 terms in bf16 is 4.5 % off), and
-# folds those of constants step by step (a sum of 561 ones in bf16 is 512).
+# Every step of a reduction may be rounded to the declared type, also where dots accumulate in a wider one: XLA:CPU
+# splits some into windows with a rounding in their body (jaxlib 0.12.0.1: a sum of 544 terms in bf16 is 4.5 % off),
+# and folds those of constants step by step (a sum of 561 ones in bf16 is 512).
 
 
 def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
