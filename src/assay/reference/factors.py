@@ -9,6 +9,7 @@ bound at all (None, or infinity) where that does not settle.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -182,7 +183,7 @@ def lu(a: Bounded, gamma: float) -> tuple[Bounded, Array] | None:
 
 
 def _lu_rectangular(a: Array) -> tuple[Array, Array]:
-    getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
+    getrf: Any = scipy.linalg.get_lapack_funcs("getrf", (a,))
     packed, pivots, _ = getrf(a)
     return packed, pivots
 
@@ -217,7 +218,7 @@ def householder(a: Bounded, gamma: float) -> tuple[Bounded, Bounded] | None:
 
 
 def _geqrf(a: Array) -> tuple[Array, Array]:
-    geqrf = scipy.linalg.get_lapack_funcs("geqrf", (a,))
+    geqrf: Any = scipy.linalg.get_lapack_funcs("geqrf", (a,))
     packed, tau, *_ = geqrf(a)
     return packed, tau
 

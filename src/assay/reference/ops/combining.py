@@ -227,7 +227,7 @@ def _steady(
     if dtype.part.mantissa <= 10:
         return True
     found = group.fold(np.add, element.mid.astype(dtype.numpy), value.mid.astype(dtype.numpy))
-    return ~(np.abs(found - mid) <= np.sqrt(terms) * unit_roundoff(dtype) * magnitude)
+    return np.asarray(~(np.abs(found - mid) <= np.sqrt(terms) * unit_roundoff(dtype) * magnitude))
 
 
 def _sums_exactly(element: Ball, value: Ball, largest: float) -> bool:

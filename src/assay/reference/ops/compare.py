@@ -49,7 +49,7 @@ def overlapping(direction: str, a: Ball, b: Ball) -> Array:
     numbers = ~(np.isnan(a.mid) | np.isnan(b.mid))
     if a.dtype.is_complex:
         reach = (0 if a.rad is None else a.rad) + (0 if b.rad is None else b.rad)
-        return inexact_pair & numbers & ~(np.abs(a.mid - b.mid) > reach)
+        return np.asarray(inexact_pair & numbers & ~(np.abs(a.mid - b.mid) > reach))
     (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
     if direction in ("LT", "GE"):
         decided = (a_high < b_low) | (a_low >= b_high)

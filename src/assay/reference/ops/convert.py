@@ -149,7 +149,7 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if und is not None and source.bits > to.bits:
         und = np.broadcast_to(und, a.dims)[..., None]
     elif und is not None and source.bits < to.bits:
-        und = np.broadcast_to(und, a.dims).any(axis=-1)
+        und = np.asarray(np.broadcast_to(und, a.dims).any(axis=-1))
     return mark(entering(Ball(to, out), ctx.policy), und)
 
 

@@ -69,7 +69,7 @@ def _unsure_matrices(*operands: Ball) -> Array:
     for x in operands:
         bad = ~np.isfinite(x.mid)
         bad = bad if x.und is None else bad | x.und
-        found = union(found, bad.reshape(-1, x.mid.shape[-2] * x.mid.shape[-1]).any(1))
+        found = union(found, np.asarray(bad.reshape(-1, x.mid.shape[-2] * x.mid.shape[-1]).any(1)))
     assert found is not None
     return found
 

@@ -207,7 +207,7 @@ def _extremum(ctx: Context, kind: str, x: Ball, index: Ball, init: Ball, init_in
         # Ties are between equals, and the smaller index wins in every order.
         ties = (x.mid == best.mid) | (nan & np.isnan(x.mid))
         start_ties = (init.mid == best.mid) | (nan & np.isnan(init.mid))
-        und = union(best.und, None if x.und is None else x.und.any(0))
+        und = union(best.und, None if x.und is None else np.asarray(x.und.any(0)))
         if nan.any():
             und = union(und, nan & (ties.sum(0) + start_ties > 1))
     else:
@@ -224,9 +224,9 @@ def _extremum(ctx: Context, kind: str, x: Ball, index: Ball, init: Ball, init_in
         peak = np.maximum((sign * x.mid).max(0), sign * init.mid)
         ties = (sign * x.mid == peak) | (nan & np.isnan(x.mid))
         start_ties = np.broadcast_to((sign * init.mid == peak) | (nan & np.isnan(init.mid)), peak.shape)
-        und = union(best.und, None if x.und is None else x.und.any(0), ~(settled | alone) | (nan & ~alone))
+        und = union(best.und, None if x.und is None else np.asarray(x.und.any(0)), ~(settled | alone) | (nan & ~alone))
     last = np.iinfo(index.mid.dtype).max
     smallest = np.where(ties, index.mid, last).min(0)
     smallest = np.where(start_ties, np.minimum(smallest, init_index.mid), smallest).astype(index.mid.dtype)
-    und = union(und, None if index.und is None else index.und.any(0))
+    und = union(und, None if index.und is None else np.asarray(index.und.any(0)))
     return best, Ball(index.dtype, smallest, None, und if und is not None and und.any() else None)

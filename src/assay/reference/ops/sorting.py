@@ -121,7 +121,7 @@ def _by_keys(keys: Sequence[Key], balls: Sequence[Ball], stable: bool) -> _Sorte
     coded = [key_codes(key, ball) for key, ball in zip(keys, balls, strict=True)]
     codes = [c for c, _, _, _ in coded]
     broken = union(*(b for _, _, _, b in coded))
-    lost = None if broken is None else broken.any(-1)
+    lost = None if broken is None else np.asarray(broken.any(-1))
     order = np.argsort(codes[0], -1, kind="stable") if len(codes) == 1 else np.lexsort(codes[::-1], -1)
     exact = all(low is code and high is code for code, low, high, _ in coded)
     if exact:

@@ -67,7 +67,7 @@ def _reach_logistic(x: Array, r: Array, f: Array) -> Array:
 
 
 def _reach_asin(x: Array, r: Array, f: Array) -> Array:
-    return r / np.sqrt(1 - farthest(x, r) ** 2)
+    return np.asarray(r / np.sqrt(1 - farthest(x, r) ** 2))
 
 
 FUNCTIONS: dict[str, Function] = {
