@@ -110,7 +110,7 @@ class _Case:
         self.notes.extend(self.program.notes)
         first, second = self.run_target(self.settings.options, twice=True)
         plain = self.evaluated(module)
-        if self.if_exact and not any(map(_mostly_exact, plain)):
+        if self.if_exact and not _exact_somewhere(plain):
             return None
         balls, comparisons = plain, self.compare(plain, first)
         sampled = [False] * len(plain)
@@ -365,11 +365,15 @@ def _outside(comparisons: Sequence[OutputComparison]) -> int:
     return sum(c.outside for c in comparisons)
 
 
-def _mostly_exact(ball: Ball | Token) -> bool:
-    if not isinstance(ball, Ball) or ball.mid.size == 0:
-        return False
-    loose = union(ball.und, None if ball.rad is None else ball.rad > 0)
-    return loose is None or float(np.mean(loose)) < 0.5
+def _exact_somewhere(outputs: list[Ball | Token]) -> bool:
+    """Whether most of some float output is exact; of any output, where none is of floats."""
+    arrays = [b for b in outputs if isinstance(b, Ball) and b.mid.size]
+    inexact_types = [b for b in arrays if b.dtype.is_float or b.dtype.is_complex]
+    for ball in inexact_types or arrays:
+        loose = union(ball.und, None if ball.rad is None else ball.rad > 0)
+        if loose is None or float(np.mean(loose)) < 0.5:
+            return True
+    return False
 
 
 def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
