@@ -35,7 +35,17 @@ def test_arrays_by_position_number_and_name(tmp_path: Path) -> None:
     check(load_arguments(saved(tmp_path, X, *rest), MODULE))
     check(load_arguments(saved(tmp_path, arg3=rest[2], arg0=X, arg2=rest[1], arg1=rest[0]), MODULE))
     check(load_arguments(saved(tmp_path, **{"flag": rest[2], "t.1": rest[1], "x": X, "t.0": rest[0]}), MODULE))
-    check(load_arguments(saved(tmp_path, a=X, b=rest[0], c=rest[1], d=rest[2]), MODULE))
+
+
+def test_names_that_are_not_the_parameters_are_not_guessed_at(tmp_path: Path) -> None:
+    path = saved(tmp_path, a=X, b=B, c=np.int32(7), d=np.bool_(True))
+    with pytest.raises(InputError, match=r"named a, b, c, d, the parameters x, t\.0, t\.1, flag"):
+        load_arguments(path, MODULE)
+    numbered = parse_module(
+        "HloModule m\n\nENTRY e {\n  x.1 = f32[] parameter(0)\n  ROOT w.1 = f32[] parameter(1)\n}\n"
+    )
+    found = load_arguments(saved(tmp_path, w=np.float32(2), x=np.float32(1)), numbered)
+    assert [a.item() for a in found] == [1, 2]
 
 
 def test_more_than_ten_arrays_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -16,19 +16,18 @@ def ball(mid, rad, und=None):
 
 
 def test_a_radius_says_nothing_where_it_passes_the_element_and_the_array():
-    # root mean square: 1/sqrt(2) * ... of [1, 1, 0, 0] is 0.707
-    mask = says_nothing(ball([1, 1, 0, 0], [0.9, 1.1, 0.1, 0.2]))
+    mask = says_nothing(ball([1, 1, 0, 0], [0.9, 1.1, 0.1, 0.2]), 0.7)
     assert mask is not None
     assert mask.tolist() == [False, True, False, True]
-    assert says_nothing(ball([1, 1], [0.1, 0.1])) is None
-    assert says_nothing(Ball(F32, np.ones(3))) is None
+    assert says_nothing(ball([1, 1], [0.1, 0.1]), 1.0) is None
+    assert says_nothing(Ball(F32, np.ones(3)), 1.0) is None
 
 
 def test_undecided_elements_and_wide_radii_ask_for_more():
-    mask = says_too_little(ball([1, 1, 0, 0], [0.02, 0.001, 0.02, 0.001], [False, True, False, False]))
+    mask = says_too_little(ball([1, 1, 0, 0], [0.02, 0.001, 0.02, 0.001], [False, True, False, False]), 0.7)
     assert mask is not None
     assert mask.tolist() == [True, True, True, False]
-    assert says_too_little(ball([1, 1], [1e-6, 1e-6])) is None
+    assert says_too_little(ball([1, 1], [1e-6, 1e-6]), 1.0) is None
 
 
 def test_typical_size_does_not_overflow_and_leaves_out_what_is_not_finite():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,6 +74,9 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
     caller's own jax; compiled and run it is in a worker, by `toolchain` if given. Raises AssayError for whatever is no
     verdict.
     """
+    known = {f.name for f in fields(Request)}
+    if unknown := sorted(options.keys() - known):
+        raise InputError(f"check() has no option {unknown[0]!r}; there is {', '.join(sorted(known))}")
     request = Request(target=target, **options)
     if isinstance(program, (str, Path)):
         if arguments:
@@ -119,7 +122,7 @@ def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[
     try:
         lowered = jax.jit(function, keep_unused=True).trace(*arguments).lower(lowering_platforms=("cpu",))
         values = tuple(
-            None if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf, aval.dtype)
+            None if isinstance(leaf, jax.ShapeDtypeStruct) else _plain(jax, leaf, aval)
             for leaf, aval in zip(jax.tree.leaves(arguments), jax.tree.leaves(lowered.in_avals), strict=True)
         )
     except Exception as error:
@@ -131,6 +134,13 @@ def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[
     )
 
 
+def _plain(jax: Any, leaf: Any, aval: Any) -> Array:
+    """A leaf as the array that its parameter takes: a random key as the words in it."""
+    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(leaf))
+    return np.asarray(leaf, aval.dtype)
+
+
 @contextmanager
 def _worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str, str | None]]]:
     """A worker of the toolchain asked for, and the versions that it hosts."""
@@ -140,7 +150,12 @@ def _worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str, st
     toolchain = resolve(request.toolchain, progress=step)
     limits = Limits(timeout_s=request.timeout_s, rss_bytes=request.memory_limit)
     with Worker(toolchain, request.flags, limits) as worker:
-        yield worker, worker.describe().versions
+        try:
+            versions = worker.describe().versions
+        except WorkerDied as death:
+            last = death.stderr_tail[-1] if death.stderr_tail else death.detail
+            raise ToolchainError(f"{toolchain.spec} does not start with these flags: {last}") from death
+        yield worker, versions
 
 
 def _words(versions: Mapping[str, str | None]) -> str:

@@ -11,7 +11,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from assay.errors import ReferenceLimit, Unsupported, WorkerError
+from assay.checking.scale import Scales
+from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
 from assay.oracle.compare import OutputComparison, compare_output
@@ -20,7 +21,7 @@ from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
 from assay.reference.context import mark
-from assay.reference.evaluator import estimate_bytes, evaluate
+from assay.reference.evaluator import OnValue, estimate_bytes, evaluate
 from assay.reference.policy import Policy
 from assay.reference.sampled import sampled_bounds
 from assay.reference.value import Ball, Token, flatten, union
@@ -101,6 +102,7 @@ class _Case:
     step: Step
     executables: dict[str, Compiled]
     if_exact: bool
+    scales: list[float] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -109,7 +111,9 @@ class _Case:
         assert module is not None, "a program with a problem is not judged"
         self.notes.extend(self.program.notes)
         first, second = self.run_target(self.settings.options, twice=True)
-        plain = self.evaluated(module)
+        scales = Scales(module)
+        plain = self.evaluated(module, watch=scales.see)
+        self.scales = [scales.of(i, b) if isinstance(b, Ball) else 0.0 for i, b in enumerate(plain)]
         if self.if_exact and not _exact_somewhere(plain):
             return None
         balls, comparisons = plain, self.compare(plain, first)
@@ -147,6 +151,11 @@ class _Case:
             second = self.results(compiled) if twice else first
             self.spent("run", time.monotonic() - start)
         except RequestRefused as refused:
+            if refused.type in ("UnknownOption", "BadOption"):
+                raise InputError(f"--option: {one_line(refused.message)}") from refused
+            if refused.type == "HostCallback":
+                advice = "take jax.debug.print, pure_callback and the like out"
+                self.decide(Verdict.UNVERIFIED, f"unsupported: the program calls back into Python; {advice}")
             self.decide(Verdict.INVALID, f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}")
         return first, second
 
@@ -177,13 +186,21 @@ class _Case:
 
     def sharpened(self, module: Module, plain: list[Ball | Token]) -> tuple[list[Ball | Token], list[bool]]:
         """The reference's outputs, and for each whether sampled bounds stand in where its radii say too little."""
-        needed = [isinstance(ball, Ball) and says_too_little(ball) is not None for ball in plain]
+        needed = [
+            isinstance(ball, Ball) and says_too_little(ball, scale) is not None
+            for ball, scale in zip(plain, self.scales, strict=True)
+        ]
         if not any(needed):
             return plain, needed
         sampled = self.sample(module, self.settings.samples)
-        return [_join(ball, other) for ball, other in zip(plain, sampled, strict=True)], needed
+        return self.joined(plain, sampled), needed
 
-    def evaluated(self, module: Module, policy: Policy | None = None) -> list[Ball | Token]:
+    def joined(self, plain: list[Ball | Token], sampled: list[Ball | Token]) -> list[Ball | Token]:
+        return [_join(*three) for three in zip(plain, sampled, self.scales, strict=True)]
+
+    def evaluated(
+        self, module: Module, policy: Policy | None = None, watch: OnValue | None = None
+    ) -> list[Ball | Token]:
         self.step("evaluating the reference")
         start = time.monotonic()
         try:
@@ -191,6 +208,7 @@ class _Case:
                 module,
                 self.arguments,
                 policy or self.settings.policy,
+                on_value=watch,
                 memory_limit=self.settings.memory_limit,
                 deadline=self.deadline(),
             )
@@ -279,7 +297,7 @@ class _Case:
         self.step("making sure of the mismatch")
         if any(sampled):
             more = self.sample(module, self.settings.confirm, seed=1)
-            wide = [_join(ball, other) for ball, other in zip(self.evaluated(module), more, strict=True)]
+            wide = self.joined(self.evaluated(module), more)
         else:
             wide = self.evaluated(module, dataclasses.replace(self.settings.policy, confidence=math.inf))
         sure = self.compare(wide, target)
@@ -376,13 +394,13 @@ def _exact_somewhere(outputs: list[Ball | Token]) -> bool:
     return False
 
 
-def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
+def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Token:
     """`ball`, with the smaller of its own and the sampled radius where it says too little; what still says nothing is
     undecided.
     """
     if not isinstance(ball, Ball) or not isinstance(sampled, Ball):
         return ball
-    unclear = says_too_little(ball)
+    unclear = says_too_little(ball, scale)
     if unclear is None:
         return ball
     lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
@@ -393,7 +411,7 @@ def _join(ball: Ball | Token, sampled: Ball | Token) -> Ball | Token:
     rad = np.where(take, drawn, own)
     still = None if sampled.und is None else unclear & sampled.und
     joined = Ball(ball.dtype, mid, rad if rad.any() else None, union(still, lost & ~take))
-    return mark(joined, says_nothing(joined))
+    return mark(joined, says_nothing(joined, scale))
 
 
 def _same_bits(a: Array, b: Array) -> bool:

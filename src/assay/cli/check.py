@@ -58,7 +58,7 @@ def command(
         target=target,
         toolchain=toolchain,
         options=dict(_pair(text) for text in option or ()),
-        flags=tuple(flag or ()),
+        flags=tuple(text if text.startswith("--") else f"--{text}" for text in flag or ()),
         seed=seed,
         inputs=inputs,
         classes=tuple(_known(name) for name in input_class) if input_class else DEFAULT_CLASSES,
@@ -67,8 +67,11 @@ def command(
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
     )
-    if json is not None and str(json) != "-" and not json.absolute().parent.is_dir():
-        raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
+    if json is not None and str(json) != "-":
+        if json.is_dir():
+            raise InputError(f"--json {json}: a folder; name a file in it")
+        if not json.absolute().parent.is_dir():
+            raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
     with Progress() as progress:
         report = check_path(program, request, command_line(), progress.step)
     if json is not None and str(json) != "-":

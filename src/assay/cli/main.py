@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import sys
-
-import typer
-
-from assay.cli import check, doctor, toolchain
-from assay.errors import AssayError
-
-app = typer.Typer(
-    help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("check")(check.command)
-app.command("doctor")(doctor.command)
-app.add_typer(toolchain.app, name="toolchain")
+import traceback
 
 
 def main() -> None:
     """Exit code 0: all agrees; 1: a finding; 2: the user's or our own error, told in one line."""
     try:
+        # Imported here so that a Ctrl-C meanwhile ends as it does later.
+        from assay.cli.app import app
+
         app(standalone_mode=True)
-    except AssayError as error:
-        print(f"assay: {error}", file=sys.stderr)
-        sys.exit(2)
     except KeyboardInterrupt:
         print("assay: interrupted", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        sys.exit(_told(error))
+
+
+def _told(error: Exception) -> int:
+    """Says what went wrong; never with exit code 1, which means a finding."""
+    from assay.errors import AssayError
+
+    if isinstance(error, AssayError):
+        print(f"assay: {error}", file=sys.stderr)
+    elif isinstance(error, OSError):
+        print(f"assay: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+    else:
+        traceback.print_exception(error)
+        print("assay: this is a fault of assay itself; please report it with the lines above", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

@@ -122,7 +122,17 @@ def _numbered(keys: list[str]) -> list[str] | None:
 
 
 def _order(keys: list[str], names: list[str]) -> list[str]:
-    """The keys in the parameters' order."""
+    """The keys in the parameters' order. jax numbers a parameter's name (`x.1`), which need not be written."""
     if sorted(keys) == sorted(names):
         return names
-    return _numbered(keys) or keys
+    plain = {re.sub(r"\.\d+$", "", name): name for name in names}
+    if len(plain) == len(names) and sorted(keys) == sorted(plain):
+        return list(plain)
+    order = _numbered(keys)
+    if order is None:
+        wanted = ", ".join(plain if len(plain) == len(names) else names)
+        raise InputError(
+            f"the arrays are named {', '.join(keys)}, the parameters {wanted}; name them alike, or arr_0, arr_1, ... "
+            "by position"
+        )
+    return order

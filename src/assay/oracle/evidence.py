@@ -14,8 +14,8 @@ LITTLE = 0.01
 NOTHING = 0.25
 
 
-def says_too_little(ball: Ball) -> Array | None:
-    """Elements that are undecided, or whose radius is above 1 % of both their own size and their array's.
+def says_too_little(ball: Ball, scale: float) -> Array | None:
+    """Elements that are undecided, or whose radius is above 1 % of both their own size and `scale`.
 
     A few roundings of bf16 are 1 % already, so 32 roundoffs of the type count where they are more. None where there is
     no such element. A tighter bound is worth its time for these.
@@ -23,15 +23,15 @@ def says_too_little(ball: Ball) -> Array | None:
     mask = ball.und
     if ball.rad is not None and (ball.dtype.is_float or ball.dtype.is_complex):
         share = max(LITTLE, 32 * unit_roundoff(ball.dtype))
-        mask = union(mask, ball.rad > share * np.maximum(np.abs(ball.mid), typical_size(ball)))
+        mask = union(mask, ball.rad > share * np.maximum(np.abs(ball.mid), scale))
     return mask if mask is not None and mask.any() else None
 
 
-def says_nothing(ball: Ball) -> Array | None:
-    """Elements whose radius is above their own size and above a quarter of their array's; None where there are none."""
+def says_nothing(ball: Ball, scale: float) -> Array | None:
+    """Elements whose radius is above their own size and above a quarter of `scale`; None where there are none."""
     if ball.rad is None or not (ball.dtype.is_float or ball.dtype.is_complex):
         return None
-    mask: Array = ball.rad > np.maximum(np.abs(ball.mid), NOTHING * typical_size(ball))
+    mask: Array = ball.rad > np.maximum(np.abs(ball.mid), NOTHING * scale)
     return mask if mask.any() else None
 
 

@@ -102,6 +102,11 @@ def _module(path: Path, data: bytes, worker: Worker) -> Program:
     if looks_like_hlo(data):
         text = _decode(path, data)
         module = parse_module(text, source=str(path))
+        if module.attributes.get("is_scheduled") == "true":
+            raise ProgramError(
+                f"{path}: this HLO is scheduled, as it is after optimization, and XLA does not take that back; "
+                "give the module as it was before, e.g. jit(f).lower(...).compiler_ir('hlo').as_hlo_text()"
+            )
         try:
             check_module(module)
         except HloTypeError as error:

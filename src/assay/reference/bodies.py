@@ -15,7 +15,7 @@ from assay.hlo import attributes
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, leaves
-from assay.reference.context import Context, entering
+from assay.reference.context import Context
 from assay.reference.registry import find
 from assay.reference.value import Ball, Value, as_ball, from_array
 
@@ -111,7 +111,7 @@ def _applied(ctx: Context, instruction: Instruction, arguments: Sequence[Value],
         raise Unsupported(instruction.opcode, f"{instruction.name} is no scalar, in a computation applied to elements")
     if instruction.literal is not None:
         shape = instruction.array
-        return entering(from_array(shape.dtype, literal_array(shape, instruction.literal)), ctx.policy)
+        return ctx.entering(from_array(shape.dtype, literal_array(shape, instruction.literal)))
     operands = [live[operand] for operand in instruction.operands]
     match instruction.opcode:
         case "broadcast" | "reshape" | "transpose" | "copy":

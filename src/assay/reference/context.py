@@ -59,6 +59,7 @@ class Context:
     notes: set[str] = field(default_factory=set)
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
     _owners: dict[int, Computation] = field(default_factory=dict)
+    _flush_share: float | None = None
 
     def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...] | None:
         """The declared shapes of an instruction's operands, layouts included; None where it is not of the module."""
@@ -90,6 +91,32 @@ class Context:
                 return "argument"
             else:
                 return made.opcode
+
+    def entering(self, ball: Ball) -> Ball:
+        """A value that enters the program, as an argument or a constant. Where the policy says so a subnormal may be
+        read as zero, so that a comparison may take any two of them, of either sign, for equal and hand on the other.
+        """
+        dtype, mid = ball.dtype, ball.mid
+        if not (dtype.is_float or dtype.is_complex) or not flushes(self.policy, dtype):
+            return ball
+        least = smallest_normal(dtype)
+        parts = (mid.real, mid.imag) if dtype.is_complex else (mid,)
+        small = [(part < least) & (part > -least) & (part != 0) for part in parts]
+        if not any(mask.any() for mask in small):
+            return ball
+        if self.rng is None:
+            off = [np.where(mask, 2 * least, 0.0) for mask in small]
+            return Ball(dtype, mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
+        if self.amplitude == 0:
+            return ball
+        if self._flush_share is None:
+            # A target flushes them all, most likely; or some, where one loop is vectorised and another is not.
+            self._flush_share = 1.0 if self.rng.random() < 0.5 else 0.5
+        kept = [
+            np.where(mask & (self.rng.random(mask.shape) < self._flush_share), np.copysign(0.0, part), part)
+            for mask, part in zip(small, parts, strict=True)
+        ]
+        return Ball(dtype, kept[0] if len(kept) == 1 else kept[0] + 1j * kept[1], None, ball.und)
 
     def rounded(
         self,
@@ -260,20 +287,6 @@ def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, poli
         und = union(und, lost & ~special) if (lost & ~special).any() else und
         rad = np.where(lost | special, 0.0, rad)
     return Ball(dtype, mid, rad, und)
-
-
-def entering(ball: Ball, policy: Policy) -> Ball:
-    """A value that enters the program, as an argument or a constant. A subnormal may be read as zero where the policy
-    says so.
-    """
-    if not (ball.dtype.is_float or ball.dtype.is_complex) or not flushes(policy, ball.dtype):
-        return ball
-    least = smallest_normal(ball.dtype)
-    parts = (ball.mid.real, ball.mid.imag) if ball.dtype.is_complex else (ball.mid,)
-    if not any(((part < least) & (part > -least) & (part != 0)).any() for part in parts):
-        return ball
-    off = [np.where(np.abs(part) < least, np.abs(part), 0.0) for part in parts]
-    return Ball(ball.dtype, ball.mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
 
 
 def mark(ball: Ball, und: Array | None) -> Ball:

@@ -17,7 +17,7 @@ from assay.hlo.graph import last_uses
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
-from assay.reference.context import Context, entering
+from assay.reference.context import Context, mark
 from assay.reference.policy import Policy
 from assay.reference.registry import find
 from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shape, from_array, held_dtype
@@ -146,7 +146,7 @@ class _Run:
         return self.source(from_array(shape.dtype, array))
 
     def source(self, ball: Ball) -> Ball:
-        return entering(ball, self.policy)
+        return self.context.entering(ball)
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
         return self.computation(self.module.by_name[name], arguments)
@@ -193,6 +193,8 @@ class _Run:
                     f"the reference failed in {computation.name}/{instruction.name} ({instruction.opcode}): "
                     f"{type(error).__name__}: {error}; please report this with the program"
                 ) from error
+        if self.rng is not None:
+            value = without_radii(value)
         if self.on_value is not None:
             self.on_value(computation, instruction, value)
         return value
@@ -222,6 +224,15 @@ class _Run:
                 raise ReferenceLimit(
                     f"the reference holds {self.held >> 20} MiB, above {limit}; raise it with --memory"
                 )
+
+
+def without_radii(value: Value) -> Value:
+    """For a sampled run, which has no radii: what an operation could only enclose is undecided."""
+    if isinstance(value, tuple):
+        return tuple(map(without_radii, value))
+    if not isinstance(value, Ball) or value.rad is None:
+        return value
+    return mark(Ball(value.dtype, value.mid, None, value.und), value.rad > 0)
 
 
 def check_result(instruction: Instruction, value: Value) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.hlo.module import Module
-from assay.reference.context import unit_roundoff
+from assay.reference.context import smallest_normal, unit_roundoff
 from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, Token, flatten
@@ -116,4 +116,6 @@ def _bound(spread: _Spread, runs: int) -> Ball:
         deviation = np.clip(np.maximum(absolute, relative * size) * FLOOR, deviation, LIFT * deviation)
     # One rounding at the output is always granted.
     rad = np.maximum(SAFETY * deviation, LARGEST * spread.largest) + 2 * unit_roundoff(centre.dtype) * size
+    tiny = 2 * smallest_normal(centre.dtype)
+    rad = np.where((size < tiny) & (spread.largest > 0), np.maximum(rad, tiny), rad)  # one subnormal stands for another
     return Ball(centre.dtype, centre.mid, np.where(finite, rad, 0.0), und)

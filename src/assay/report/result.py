@@ -66,6 +66,11 @@ class Report:
     cases: tuple[CaseResult, ...]
     command: str = ""
 
+    def __str__(self) -> str:
+        from assay.report.text import render
+
+        return render(self)
+
     @property
     def worst(self) -> CaseResult:
         """The case that speaks for the report: a finding before what could not be judged, that before agreement."""

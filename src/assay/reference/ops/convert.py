@@ -13,7 +13,7 @@ from assay.errors import Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
-from assay.reference.context import UNUSUAL, Context, entering, mark, unit_roundoff
+from assay.reference.context import UNUSUAL, Context, mark, unit_roundoff
 from assay.reference.ops.blocks import elementwise
 from assay.reference.ops.elementwise import bounds, touches_zero, unsigned_zero
 from assay.reference.registry import operation
@@ -150,7 +150,7 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
         und = np.broadcast_to(und, a.dims)[..., None]
     elif und is not None and source.bits < to.bits:
         und = np.asarray(np.broadcast_to(und, a.dims).any(axis=-1))
-    return mark(entering(Ball(to, out), ctx.policy), und)
+    return mark(ctx.entering(Ball(to, out)), und)
 
 
 @elementwise("reduce-precision")

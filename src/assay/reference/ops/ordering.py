@@ -186,6 +186,12 @@ def _float_key(key: Key, ball: Ball) -> tuple[Array, Array, Array, Array | None]
     codes = float_codes(np.where(nan, np.nan, mid))
     low = high = codes
     if ball.rad is not None:
+        # Zeros tie with a neighbour that may be read as zero, and come out in any order with it.
+        near = (np.abs(mid) <= ball.rad) & (mid != 0)
+        if near.any():
+            widest = np.where(near, ball.rad, 0.0).max()
+            ball = Ball(ball.dtype, mid, np.where(mid == 0, np.maximum(ball.rad, widest), ball.rad), ball.und)
+            assert ball.rad is not None
         low, high = float_codes(mid - ball.rad), float_codes(mid + ball.rad)
         if not key.total:
             low, high = float_codes(mid - ball.rad + 0.0), float_codes(mid + ball.rad + 0.0)

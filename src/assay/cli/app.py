@@ -1,0 +1,17 @@
+"""The commands and what they are called."""
+
+from __future__ import annotations
+
+import typer
+
+from assay.cli import check, doctor, toolchain
+
+app = typer.Typer(
+    help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("check")(check.command)
+app.command("doctor")(doctor.command)
+app.add_typer(toolchain.app, name="toolchain")
