@@ -180,9 +180,32 @@ def test_options_that_make_no_sense(assay, arguments, words):
 def test_an_unknown_xla_option_is_named(assay):
     write("good.hlo", HLO)
     code, out, err = assay("check", "good.hlo", "--option", "xla_no_such_option=1")
+    assert (code, out) == (2, "")
+    assert "xla_no_such_option" in one_line(err)
+
+
+def test_optimized_hlo_is_refused_with_advice(assay):
+    write("after.hlo", HLO.replace("HloModule small", "HloModule small, is_scheduled=true"))
+    code, _, err = assay("check", "after.hlo")
     assert code == 2
-    assert "xla_no_such_option" in out + err
-    assert "Traceback" not in out + err
+    assert "before" in one_line(err)
+
+
+def test_a_folder_for_a_report_is_no_finding(assay, tmp_path):
+    write("good.hlo", HLO)
+    code, _, err = assay("check", "good.hlo", "--json", str(tmp_path))
+    assert code == 2
+    assert "a folder" in one_line(err)
+
+
+def test_a_program_that_calls_back_is_unverified(assay):
+    python(
+        "import jax\ndef f(x):\n    jax.debug.print('{}', x)\n    return x\ndef example_args(): return (np.ones(2),)\n"
+    )
+    code, out, _ = assay("check", "program.py:f")
+    assert code == 2
+    assert out.startswith("UNVERIFIED")
+    assert "jax.debug.print" in out
 
 
 ODD_PROGRAMS = {

@@ -185,6 +185,8 @@ def _check(
         drawn_again = bool(results) and request.classes == DEFAULT_CLASSES
         try:
             result = judge(program, arguments, words, worker, settings, telling, executables, if_exact=drawn_again)
+        except InputError:
+            raise
         except AssayError as error:  # one case that we fail on is not to cost the others
             result = CaseResult(program.name, words, Verdict.UNVERIFIED, str(error))
         if result is not None:
