@@ -110,8 +110,10 @@ def _alive(source: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except WorkerDied as death:
-        last = f"; its last line: {death.stderr_tail[-1]}" if death.stderr_tail else ""
-        raise ProgramError(f"{source}: the worker ended while it read the program ({death.detail}){last}") from death
+        # The dump of the Python stack has the innermost frame first.
+        frames = [line.strip() for line in death.stderr_tail if line.strip().startswith('File "')]
+        where = f", at {frames[0].removeprefix('File ')}" if frames else ""
+        raise ProgramError(f"{source}: the worker ended while it read the program ({death.detail}){where}") from death
 
 
 def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[Worker], Program]:

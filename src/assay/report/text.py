@@ -23,6 +23,7 @@ STYLE = {
     Verdict.UNVERIFIED: "bold yellow",
     Verdict.INVALID: "bold yellow",
 }
+STACK = re.compile(r"Fatal Python error|Current thread|Thread 0x")
 FATAL = re.compile(r"F\d{4} ")  # how absl logs what it dies of
 MANY_OUTPUTS = 24  # of agreeing outputs a table shows no more than this
 
@@ -108,10 +109,12 @@ def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool)
 def _last_words(lines: tuple[str, ...]) -> list[str]:
     """What the compiler said before it ended: the check that failed, if there is one, and a few lines up to the end.
 
-    The Python stack that follows is our worker's and tells nothing.
+    The Python stack that follows is our worker's, and tells something only where the compiler said nothing.
     """
-    end = next((at for at, line in enumerate(lines) if line.startswith("Fatal Python error")), len(lines))
+    end = next((at for at, line in enumerate(lines) if STACK.match(line)), len(lines))
     said = lines[:end]
+    if not said:
+        return [line for line in lines if line.strip().startswith('File "')][:3]  # where it stood, innermost first
     reason = [at for at, line in enumerate(said) if "Check failed" in line or FATAL.match(line)]
     start = max(0, len(said) - 6)
     return [said[at] for at in sorted({*reason[-2:], *range(start, len(said))})]
