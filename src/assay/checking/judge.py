@@ -43,7 +43,6 @@ class Settings:
 
     policy: Policy
     options: Mapping[str, str] = field(default_factory=dict)
-    seed: int = 0
     memory_limit: int = 8 << 30
     reference_timeout_s: float = 600.0
     samples: int = 12
@@ -123,7 +122,7 @@ class _Case:
             comparisons = self.compare(balls, first) if any(sampled) else comparisons
         if not _outside(comparisons):
             return self.agreement(balls, sampled, comparisons, first, second)
-        if not all(map(_same_bits, first, second)):
+        if not all(map(same_bits, first, second)):
             return self.result(
                 Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, comparisons, first
             )
@@ -260,15 +259,11 @@ class _Case:
         first: list[Array],
         second: list[Array],
     ) -> CaseResult:
-        if not all(map(_same_bits, first, second)):
-            if _outside(self.compare(balls, second)):
+        if not all(map(same_bits, first, second)):
+            again = self.compare(balls, second)
+            if _outside(again):
                 return self.result(
-                    Verdict.NONDETERMINISTIC,
-                    "two runs of one executable differ",
-                    balls,
-                    sampled,
-                    self.compare(balls, second),
-                    second,
+                    Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, again, second
                 )
             self.notes.append("two runs differ in their bits, both inside the bound")
         elements = sum(c.elements for c in comparisons)
@@ -412,8 +407,8 @@ def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Tok
     return mark(joined, says_nothing(joined, scale))
 
 
-def _same_bits(a: Array, b: Array) -> bool:
-    return a.shape == b.shape and a.tobytes() == b.tobytes()
+def same_bits(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _output(

@@ -6,8 +6,6 @@ one of the two has are in the table. An opcode that is not here does not parse.
 
 from __future__ import annotations
 
-from assay.hlo.shape import DTYPES
-
 ANY = -1
 """An arity: as many operands as are written."""
 
@@ -125,8 +123,3 @@ def wrapped_opcode(opcode: str) -> tuple[str, str] | None:
             inner = opcode.removesuffix(suffix)
             return (long_form, inner) if inner in ARITY else None
     return None
-
-
-def is_dtype_name(word: str) -> bool:
-    """Whether `word` begins a shape: an element type, `token` or `opaque`."""
-    return word in DTYPES or word in ("token", "opaque")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal as Choice
 
 import ml_dtypes
@@ -153,9 +153,6 @@ class ArrayShape:
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.dims)
-
-    def without_layout(self) -> ArrayShape:
-        return self if self.layout is None else replace(self, layout=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,4 +297,3 @@ def mark(ball: Ball, und: Array | None) -> Ball:
 
 
 F32 = DTYPES["f32"]
-F64 = DTYPES["f64"]

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from assay.toolchain.outcomes import Array, Compiled
 from assay.toolchain.session import Kind, Worker
 
-NAME = "cpu"
-
 
 @dataclass(frozen=True)
 class Execution:
