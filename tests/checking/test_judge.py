@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.checking.judge import Settings, judge, refusal
+from assay.checking.bounds import Settings
+from assay.checking.judge import judge, refusal
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Expectation, from_hlo
 from assay.reference.policies import for_target

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from assay.checking.judge import Settings, Step, judge, refusal, same_bits
+from assay.checking.bounds import Settings, Step
+from assay.checking.judge import judge, refusal, same_bits
 from assay.errors import AssayError, InputError, ProgramError, ToolchainError
 from assay.inputs.arguments import load_arguments
 from assay.inputs.generate import generate

@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
 
-from assay.checking.scale import Scales
+from assay.checking.bounds import Bounds, Settings, Step
 from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
-from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
 from assay.oracle.compare import OutputComparison, compare_output
-from assay.oracle.evidence import says_nothing, says_too_little
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
-from assay.reference.context import mark
-from assay.reference.evaluator import OnValue, estimate_bytes, evaluate
-from assay.reference.policy import Policy
-from assay.reference.sampled import sampled_bounds
-from assay.reference.value import Ball, Token, flatten, union
+from assay.reference.evaluator import estimate_bytes
+from assay.reference.value import Ball, Token, union
 from assay.report.result import CaseResult, OutputResult
 from assay.targets import cpu
 from assay.toolchain import Compiled, RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
-
-Step = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a check may spend and how it judges.
-
-    memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs
-    where a radius says nothing; a mismatch that rests on them must survive `confirm` more.
-    """
-
-    policy: Policy
-    options: Mapping[str, str] = field(default_factory=dict)
-    memory_limit: int = 8 << 30
-    reference_timeout_s: float = 600.0
-    samples: int = 12
-    confirm: int = 48
 
 
 def judge(
@@ -101,24 +77,32 @@ class _Case:
     step: Step
     executables: dict[str, Compiled]
     if_exact: bool
-    scales: list[float] = field(default_factory=list)
+    bounds: Bounds = field(init=False)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def judge(self) -> CaseResult | None:
-        module = self.program.module
-        assert module is not None, "a program with a problem is not judged"
+    def __post_init__(self) -> None:
+        assert self.program.module is not None, "a program with a problem is not judged"
         self.notes.extend(self.program.notes)
+        self.bounds = Bounds(self.program.module, self.arguments, self.settings, self.step, self.seconds, self.notes)
+
+    def judge(self) -> CaseResult | None:
         first, second = self.run_target(self.settings.options, twice=True)
-        scales = Scales(module)
-        plain = self.evaluated(module, watch=scales.see)
-        self.scales = [scales.of(i, b) if isinstance(b, Ball) else 0.0 for i, b in enumerate(plain)]
-        if self.if_exact and not _mostly_exact(plain):
+        try:
+            return self.judged(first, second)
+        except Unsupported as missing:
+            self.decide(Verdict.UNVERIFIED, f"unsupported: {missing}")
+        except ReferenceLimit as limit:
+            self.decide(Verdict.UNVERIFIED, str(limit))
+
+    def judged(self, first: list[Array], second: list[Array]) -> CaseResult | None:
+        balls = self.bounds.plain()
+        if self.if_exact and not _mostly_exact(balls):
             return None
-        balls, comparisons = plain, self.compare(plain, first)
-        sampled = [False] * len(plain)
+        comparisons = self.compare(balls, first)
+        sampled = [False] * len(balls)
         if not _outside(comparisons):  # a rigorous bound that is broken needs no other
-            balls, sampled = self.sharpened(module, plain)
+            balls, sampled = self.bounds.sharp()
             comparisons = self.compare(balls, first) if any(sampled) else comparisons
         if not _outside(comparisons):
             return self.agreement(balls, sampled, comparisons, first, second)
@@ -126,7 +110,7 @@ class _Case:
             return self.result(
                 Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, comparisons, first
             )
-        return self.mismatch(module, balls, sampled, comparisons, first)
+        return self.mismatch(balls, sampled, comparisons, first)
 
     # ---- what is needed before anything can be compared
 
@@ -183,72 +167,6 @@ class _Case:
             pass
         self.decide(Verdict.NONDETERMINISTIC, f"{death.detail} during {death.request} in one of two runs", death)
 
-    def sharpened(self, module: Module, plain: list[Ball | Token]) -> tuple[list[Ball | Token], list[bool]]:
-        """The reference's outputs, and for each whether sampled bounds stand in where its radii say too little."""
-        needed = [
-            isinstance(ball, Ball) and says_too_little(ball, scale) is not None
-            for ball, scale in zip(plain, self.scales, strict=True)
-        ]
-        if not any(needed):
-            return plain, needed
-        sampled = self.sample(module, self.settings.samples)
-        return self.joined(plain, sampled), needed
-
-    def joined(self, plain: list[Ball | Token], sampled: list[Ball | Token]) -> list[Ball | Token]:
-        return [_join(*three) for three in zip(plain, sampled, self.scales, strict=True)]
-
-    def evaluated(
-        self, module: Module, policy: Policy | None = None, watch: OnValue | None = None
-    ) -> list[Ball | Token]:
-        self.step("evaluating the reference")
-        start = time.monotonic()
-        try:
-            result = evaluate(
-                module,
-                self.arguments,
-                policy or self.settings.policy,
-                on_value=watch,
-                memory_limit=self.settings.memory_limit,
-                deadline=self.deadline(),
-            )
-        except Unsupported as missing:
-            self.decide(Verdict.UNVERIFIED, f"unsupported: {missing}")
-        except ReferenceLimit as limit:
-            self.decide(Verdict.UNVERIFIED, str(limit))
-        self.spent("reference", time.monotonic() - start)
-        self.notes.extend(note for note in sorted(result.notes) if note not in self.notes)
-        return flatten(result.value)
-
-    def sample(self, module: Module, runs: int, seed: int = 0) -> list[Ball | Token]:
-        start = time.monotonic()
-        try:
-            return sampled_bounds(
-                module,
-                self.arguments,
-                self.settings.policy,
-                runs=runs,
-                seed=seed,
-                memory_limit=self.settings.memory_limit,
-                progress=lambda done, all_: self.step(f"sampling the reference, run {done} of {all_}"),
-                deadline=self.deadline(),
-            )
-        except ReferenceLimit as limit:
-            self.decide(Verdict.UNVERIFIED, str(limit))
-        finally:
-            self.spent("sampling", time.monotonic() - start)
-
-    def deadline(self) -> Callable[[], None]:
-        end = time.monotonic() + self.settings.reference_timeout_s
-
-        def check() -> None:
-            if time.monotonic() > end:
-                raise ReferenceLimit(
-                    f"the reference took longer than {self.settings.reference_timeout_s:g} s; "
-                    "raise it with --reference-timeout"
-                )
-
-        return check
-
     # ---- verdicts
 
     def agreement(
@@ -282,7 +200,6 @@ class _Case:
 
     def mismatch(
         self,
-        module: Module,
         balls: list[Ball | Token],
         sampled: list[bool],
         comparisons: list[OutputComparison],
@@ -290,11 +207,7 @@ class _Case:
     ) -> CaseResult:
         """A result outside the bound: made sure of, then classed."""
         self.step("making sure of the mismatch")
-        if any(sampled):
-            more = self.sample(module, self.settings.confirm, seed=1)
-            wide = self.joined(self.evaluated(module), more)
-        else:
-            wide = self.evaluated(module, dataclasses.replace(self.settings.policy, confidence=math.inf))
+        wide = self.bounds.certain()
         sure = self.compare(wide, target)
         if not _outside(sure):
             kind = "sampled bound and inside the wider one of more samples"
@@ -385,26 +298,6 @@ def _mostly_exact(outputs: list[Ball | Token]) -> bool:
     loose = [union(b.und, None if b.rad is None else b.rad > 0) for b in inexact_types]
     total = sum(b.mid.size for b in inexact_types)
     return total > 0 and sum(0 if mask is None else int(np.count_nonzero(mask)) for mask in loose) < total / 2
-
-
-def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Token:
-    """`ball`, with the smaller of its own and the sampled radius where it says too little; what still says nothing is
-    undecided.
-    """
-    if not isinstance(ball, Ball) or not isinstance(sampled, Ball):
-        return ball
-    unclear = says_too_little(ball, scale)
-    if unclear is None:
-        return ball
-    lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
-    own = np.zeros(ball.mid.shape) if ball.rad is None else ball.rad
-    drawn = np.zeros(ball.mid.shape) if sampled.rad is None else sampled.rad
-    take = unclear & (lost | (drawn < own))
-    mid = np.where(take, sampled.mid, ball.mid)
-    rad = np.where(take, drawn, own)
-    still = None if sampled.und is None else unclear & sampled.und
-    joined = Ball(ball.dtype, mid, rad if rad.any() else None, union(still, lost & ~take))
-    return mark(joined, says_nothing(joined, scale))
 
 
 def same_bits(a: Array, b: Array) -> bool:

@@ -1,0 +1,164 @@
+"""What the reference says of one program on one set of arguments: balls, sharpened where they say too little, and the
+widest ones before a mismatch is told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assay.checking.scale import Scales
+from assay.errors import ReferenceLimit
+from assay.hlo.module import Module
+from assay.oracle.evidence import says_nothing, says_too_little
+from assay.programs.program import Array
+from assay.reference.context import mark
+from assay.reference.evaluator import OnValue, evaluate
+from assay.reference.policy import Policy
+from assay.reference.sampled import sampled_bounds
+from assay.reference.value import Ball, Token, flatten, union
+
+Step = Callable[[str], None]
+Leaves = list[Ball | Token]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a check may spend and how it judges.
+
+    memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs
+    where a radius says nothing; a mismatch that rests on them must survive `confirm` more.
+    """
+
+    policy: Policy
+    options: Mapping[str, str] = field(default_factory=dict)
+    memory_limit: int = 8 << 30
+    reference_timeout_s: float = 600.0
+    samples: int = 12
+    confirm: int = 48
+
+
+@dataclass(slots=True)
+class Bounds:
+    """Each bound is worked out when it is first asked for. All of them raise what `evaluate` raises.
+
+    seconds: spent on `reference` and `sampling`. notes: what the reference has to say besides.
+    """
+
+    module: Module
+    arguments: Sequence[Array]
+    settings: Settings
+    step: Step = lambda _: None
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    _plain: Leaves | None = None
+    _scales: list[float] = field(default_factory=list)
+    _sharp: tuple[Leaves, list[bool]] | None = None
+    _certain: Leaves | None = None
+
+    def plain(self) -> Leaves:
+        """The outputs' balls."""
+        if self._plain is None:
+            scales = Scales(self.module)
+            self._plain = self._evaluated(self.settings.policy, watch=scales.see)
+            self._scales = [scales.of(i, b) if isinstance(b, Ball) else 0.0 for i, b in enumerate(self._plain)]
+        return self._plain
+
+    def sharp(self) -> tuple[Leaves, list[bool]]:
+        """The outputs, and for each whether sampled bounds stand in where its radii say too little."""
+        if self._sharp is None:
+            plain = self.plain()
+            needed = [
+                isinstance(ball, Ball) and says_too_little(ball, scale) is not None
+                for ball, scale in zip(plain, self._scales, strict=True)
+            ]
+            joined = self._joined(self._sampled(self.settings.samples)) if any(needed) else plain
+            self._sharp = joined, needed
+        return self._sharp
+
+    def certain(self) -> Leaves:
+        """The bounds that a mismatch must break: more samples where sampled ones count, else accumulations in the
+        worst order.
+        """
+        if self._certain is None:
+            if any(self.sharp()[1]):
+                self._certain = self._joined(self._sampled(self.settings.confirm, seed=1))
+            else:
+                self._certain = self._evaluated(dataclasses.replace(self.settings.policy, confidence=math.inf))
+        return self._certain
+
+    def _evaluated(self, policy: Policy, watch: OnValue | None = None) -> Leaves:
+        self.step("evaluating the reference")
+        start = time.monotonic()
+        try:
+            result = evaluate(
+                self.module,
+                self.arguments,
+                policy,
+                on_value=watch,
+                memory_limit=self.settings.memory_limit,
+                deadline=self._deadline(),
+            )
+        finally:
+            self._spent("reference", start)
+        self.notes.extend(note for note in sorted(result.notes) if note not in self.notes)
+        return flatten(result.value)
+
+    def _sampled(self, runs: int, seed: int = 0) -> Leaves:
+        start = time.monotonic()
+        try:
+            return sampled_bounds(
+                self.module,
+                self.arguments,
+                self.settings.policy,
+                runs=runs,
+                seed=seed,
+                memory_limit=self.settings.memory_limit,
+                progress=lambda done, all_: self.step(f"sampling the reference, run {done} of {all_}"),
+                deadline=self._deadline(),
+            )
+        finally:
+            self._spent("sampling", start)
+
+    def _joined(self, sampled: Leaves) -> Leaves:
+        return [_join(*three) for three in zip(self.plain(), sampled, self._scales, strict=True)]
+
+    def _deadline(self) -> Callable[[], None]:
+        end = time.monotonic() + self.settings.reference_timeout_s
+
+        def check() -> None:
+            if time.monotonic() > end:
+                raise ReferenceLimit(
+                    f"the reference took longer than {self.settings.reference_timeout_s:g} s; "
+                    "raise it with --reference-timeout"
+                )
+
+        return check
+
+    def _spent(self, name: str, start: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+
+def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Token:
+    """`ball`, with the smaller of its own and the sampled radius where it says too little; what still says nothing is
+    undecided.
+    """
+    if not isinstance(ball, Ball) or not isinstance(sampled, Ball):
+        return ball
+    unclear = says_too_little(ball, scale)
+    if unclear is None:
+        return ball
+    lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
+    own = np.zeros(ball.mid.shape) if ball.rad is None else ball.rad
+    drawn = np.zeros(ball.mid.shape) if sampled.rad is None else sampled.rad
+    take = unclear & (lost | (drawn < own))
+    mid = np.where(take, sampled.mid, ball.mid)
+    rad = np.where(take, drawn, own)
+    still = None if sampled.und is None else unclear & sampled.und
+    joined = Ball(ball.dtype, mid, rad if rad.any() else None, union(still, lost & ~take))
+    return mark(joined, says_nothing(joined, scale))
