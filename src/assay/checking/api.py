@@ -85,7 +85,7 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
                 "arguments go with a function; for a path give inputs='args.npz' or example_args() in the file"
             )
         return check_path(str(program), request)
-    lowered = _lower(program, arguments)
+    lowered = lower(program, arguments)
     with _worker(request, lambda _: None) as (worker, versions):
         name = getattr(program, "__name__", "function")
         cases = _check(_alive(name, lambda: lowered(worker)), request, worker, versions, lambda _: None)
@@ -115,7 +115,7 @@ def _alive(source: str, read: Callable[[], T]) -> T:
         raise ProgramError(f"{source}: the worker ended while it read the program ({death.detail}){where}") from death
 
 
-def _lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[Worker], Program]:
+def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[Worker], Program]:
     """Lowers in the caller's process, whose jax made the function anyway."""
     import jax
 

@@ -59,7 +59,7 @@ class Bounds:
     _plain: Leaves | None = None
     _scales: list[float] = field(default_factory=list)
     _sharp: tuple[Leaves, list[bool]] | None = None
-    _certain: Leaves | None = None
+    _certain: dict[bool, Leaves] = field(default_factory=dict)
 
     def plain(self) -> Leaves:
         """The outputs' balls."""
@@ -81,16 +81,18 @@ class Bounds:
             self._sharp = joined, needed
         return self._sharp
 
-    def certain(self) -> Leaves:
+    def certain(self, sampled: Sequence[bool]) -> Leaves:
         """The bounds that a mismatch must break: more samples where sampled ones count, else accumulations in the
         worst order.
         """
-        if self._certain is None:
-            if any(self.sharp()[1]):
-                self._certain = self._joined(self._sampled(self.settings.confirm, seed=1))
+        by_samples = any(sampled)
+        if by_samples not in self._certain:
+            if by_samples:
+                found = self._joined(self._sampled(self.settings.confirm, seed=1))
             else:
-                self._certain = self._evaluated(dataclasses.replace(self.settings.policy, confidence=math.inf))
-        return self._certain
+                found = self._evaluated(dataclasses.replace(self.settings.policy, confidence=math.inf))
+            self._certain[by_samples] = found
+        return self._certain[by_samples]
 
     def _evaluated(self, policy: Policy, watch: OnValue | None = None) -> Leaves:
         self.step("evaluating the reference")

@@ -11,9 +11,9 @@ from typing import NoReturn
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.weigh import Weighed, compare, weigh, weigh_again
 from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
-from assay.hlo.shape import ArrayShape, leaves
-from assay.oracle.compare import OutputComparison, compare_output
+from assay.oracle.compare import OutputComparison
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
@@ -96,21 +96,14 @@ class _Case:
             self.decide(Verdict.UNVERIFIED, str(limit))
 
     def judged(self, first: list[Array], second: list[Array]) -> CaseResult | None:
-        balls = self.bounds.plain()
-        if self.if_exact and not _mostly_exact(balls):
+        if self.if_exact and not mostly_exact(self.bounds.plain()):
             return None
-        comparisons = self.compare(balls, first)
-        sampled = [False] * len(balls)
-        if not _outside(comparisons):  # a rigorous bound that is broken needs no other
-            balls, sampled = self.bounds.sharp()
-            comparisons = self.compare(balls, first) if any(sampled) else comparisons
-        if not _outside(comparisons):
-            return self.agreement(balls, sampled, comparisons, first, second)
+        weighed = weigh(self.bounds, first)
+        if not weighed.outside:
+            return self.agreement(weighed, first, second)
         if not all(map(same_bits, first, second)):
-            return self.result(
-                Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, comparisons, first
-            )
-        return self.mismatch(balls, sampled, comparisons, first)
+            return self.result(Verdict.NONDETERMINISTIC, "two runs of one executable differ", weighed, first)
+        return self.mismatch(weighed, first)
 
     # ---- what is needed before anything can be compared
 
@@ -169,60 +162,42 @@ class _Case:
 
     # ---- verdicts
 
-    def agreement(
-        self,
-        balls: list[Ball | Token],
-        sampled: list[bool],
-        comparisons: list[OutputComparison],
-        first: list[Array],
-        second: list[Array],
-    ) -> CaseResult:
+    def agreement(self, weighed: Weighed, first: list[Array], second: list[Array]) -> CaseResult:
         if not all(map(same_bits, first, second)):
-            again = self.compare(balls, second)
-            if _outside(again):
-                return self.result(
-                    Verdict.NONDETERMINISTIC, "two runs of one executable differ", balls, sampled, again, second
-                )
+            again = self.recompared(weighed, second)
+            if again.outside:
+                return self.result(Verdict.NONDETERMINISTIC, "two runs of one executable differ", again, second)
             self.notes.append("two runs differ in their bits, both inside the bound")
-        elements = sum(c.elements for c in comparisons)
-        undecided = sum(c.undecided for c in comparisons)
+        elements = sum(c.elements for c in weighed.comparisons)
+        undecided = sum(c.undecided for c in weighed.comparisons)
         if elements and undecided == elements:
-            return self.result(
-                Verdict.UNVERIFIED,
-                "every element is undecided: the reference cannot say what is right",
-                balls,
-                sampled,
-                comparisons,
-                first,
-            )
+            why = "every element is undecided: the reference cannot say what is right"
+            return self.result(Verdict.UNVERIFIED, why, weighed, first)
         self.notes.extend(expectation_notes(self.program.expected, first))
-        return self.result(Verdict.AGREE, "", balls, sampled, comparisons, first)
+        return self.result(Verdict.AGREE, "", weighed, first)
 
-    def mismatch(
-        self,
-        balls: list[Ball | Token],
-        sampled: list[bool],
-        comparisons: list[OutputComparison],
-        target: list[Array],
-    ) -> CaseResult:
+    def mismatch(self, weighed: Weighed, target: list[Array]) -> CaseResult:
         """A result outside the bound: made sure of, then classed."""
         self.step("making sure of the mismatch")
-        wide = self.bounds.certain()
-        sure = self.compare(wide, target)
-        if not _outside(sure):
+        sure = weigh_again(self.bounds, target, weighed)
+        if not sure.outside:
             kind = "sampled bound and inside the wider one of more samples"
-            if not any(sampled):
+            if not any(weighed.sampled):
                 kind = "probable bound of an accumulation and inside the certain one"
-            self.notes.append(f"{MismatchClass.REASSOCIATION}: {_outside(comparisons)} elements lie outside the {kind}")
-            return self.result(Verdict.AGREE, "", wide, sampled, sure, target)
-        klass = self.classify(wide)
+            self.notes.append(f"{MismatchClass.REASSOCIATION}: {weighed.outside} elements lie outside the {kind}")
+            return self.result(Verdict.AGREE, "", sure, target)
+        klass = self.classify(sure)
         if self.program.expected is not None and not expectation_notes(self.program.expected, target):
             self.notes.append(
                 "the target computes what the program's author expects: doubt assay's reference first, and report it"
             )
-        return self.result(Verdict.MISMATCH, "", wide, sampled, sure, target, klass)
+        return self.result(Verdict.MISMATCH, "", sure, target, klass)
 
-    def classify(self, balls: list[Ball | Token]) -> MismatchClass:
+    def recompared(self, weighed: Weighed, target: list[Array]) -> Weighed:
+        """Another array against the same bounds."""
+        return dataclasses.replace(weighed, comparisons=compare(self.bounds, weighed.balls, target))
+
+    def classify(self, weighed: Weighed) -> MismatchClass:
         """EXCESS_PRECISION where the mismatch goes away with every declared rounding in place."""
         if self.settings.options.get("xla_allow_excess_precision") == "false":
             return MismatchClass.MISCOMPILE
@@ -234,35 +209,24 @@ class _Case:
                 "with xla_allow_excess_precision=false the program does not run, so the class is not certain"
             )
             return MismatchClass.MISCOMPILE
-        return MismatchClass.MISCOMPILE if _outside(self.compare(balls, strict)) else MismatchClass.EXCESS_PRECISION
+        outside = self.recompared(weighed, strict).outside
+        return MismatchClass.MISCOMPILE if outside else MismatchClass.EXCESS_PRECISION
 
     # ---- comparing and telling
-
-    def compare(self, balls: list[Ball | Token], target: list[Array]) -> list[OutputComparison]:
-        assert self.program.module is not None
-        arrays = [b for b in balls if isinstance(b, Ball)]
-        if len(arrays) != len(target):
-            raise WorkerError(
-                f"{self.program.name}: the target gave {len(target)} outputs, the program has {len(arrays)}"
-            )
-        shapes = [s for s in leaves(self.program.module.entry.root.shape) if isinstance(s, ArrayShape)]
-        return [compare_output(b, t, s) for b, t, s in zip(arrays, target, shapes, strict=True)]
 
     def result(
         self,
         verdict: Verdict,
         why: str,
-        balls: list[Ball | Token],
-        sampled: list[bool],
-        comparisons: list[OutputComparison],
+        weighed: Weighed,
         target: list[Array],
         klass: MismatchClass | None = None,
     ) -> CaseResult:
-        names = self.program.output_names or ("",) * len(comparisons)
-        arrays = [(b, s) for b, s in zip(balls, sampled, strict=True) if isinstance(b, Ball)]
+        names = self.program.output_names or ("",) * len(weighed.comparisons)
+        arrays = [(b, s) for b, s in zip(weighed.balls, weighed.sampled, strict=True) if isinstance(b, Ball)]
         candidates = {f"argument {i}": a for i, a in enumerate(self.arguments)}
         outputs = []
-        for index, ((ball, was_sampled), compared) in enumerate(zip(arrays, comparisons, strict=True)):
+        for index, ((ball, was_sampled), compared) in enumerate(zip(arrays, weighed.comparisons, strict=True)):
             pattern = describe(ball, target[index], compared, candidates) if compared.outside else None
             outputs.append(_output(index, names[index], ball, was_sampled, compared, pattern))
         return CaseResult(
@@ -287,11 +251,7 @@ class _Case:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
-def _outside(comparisons: Sequence[OutputComparison]) -> int:
-    return sum(c.outside for c in comparisons)
-
-
-def _mostly_exact(outputs: list[Ball | Token]) -> bool:
+def mostly_exact(outputs: list[Ball | Token]) -> bool:
     """Whether most elements of the float outputs are exact; of all outputs, where none is of floats."""
     arrays = [b for b in outputs if isinstance(b, Ball)]
     inexact_types = [b for b in arrays if b.dtype.is_float or b.dtype.is_complex] or arrays
