@@ -173,3 +173,31 @@ def test_policies():
     for opcode, row in XLA_CPU.ulps.items():
         for dtype, ulps in row.items():
             assert XLA_CPU_OLDER.ulps[opcode][dtype] >= ulps, (opcode, dtype)
+
+
+WIDE = np.array([0.0, 0.3, 1.0, 5.0, 60.0, 400.0, 1e3, 1e5, 1e20, 1e36])
+
+
+@pytest.mark.parametrize("opcode", [*sorted(FUNCTIONS), "power", "divide", "multiply", "subtract", "remainder"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_wide_balls_hold_every_value_or_are_undecided(opcode, dtype):
+    """exp([-1e35, 1e35]) once was 0 for certain: its radius, 0 times infinity, was taken for none."""
+    x, r, y = (a.ravel() for a in np.meshgrid(np.concatenate([WIDE, -WIDE]), WIDE, [-3.0, 0.5, 1e20, 2.0]))
+    two = opcode not in FUNCTIONS
+    function = {
+        "power": np.power, "divide": np.divide, "multiply": np.multiply, "subtract": np.subtract, "remainder": np.fmod
+    }.get(opcode)  # fmt: skip
+    for ry in (0.0, 1e-3, 1e19) if two else (None,):
+        got = apply(opcode, ball(dtype, x, r), *([ball(dtype, y, ry)] if two else []))
+        decided = np.ones(x.shape, bool) if got.und is None else ~got.und
+        rad = np.zeros(x.shape) if got.rad is None else got.rad
+        limit, least = got.dtype.max, 2.0 ** (got.dtype.min_exponent - got.dtype.mantissa - 1)
+        with np.errstate(all="ignore"):
+            for share in np.linspace(-1, 1, 9):
+                a = x + share * r
+                value = function(a, y + share * ry) if two else FUNCTIONS[opcode].value(a)
+                value = np.where(np.abs(value) > limit, np.copysign(np.inf, value), value)
+                held = np.abs(value - got.mid) <= rad * (1 + 1e-9) + 4e-16 * np.abs(got.mid) + least
+                held |= (value == got.mid) | (np.isnan(value) & np.isnan(got.mid))
+                wrong = decided & ~held
+                assert not wrong.any(), (x[wrong][0], r[wrong][0], y[wrong][0], ry, value[wrong][0], got.mid[wrong][0])

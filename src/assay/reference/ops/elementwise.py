@@ -20,6 +20,7 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import UNUSUAL, Context, smallest_normal, unit_roundoff
 from assay.reference.ops import complex as complex_ops
+from assay.reference.ops import rewrites
 from assay.reference.ops.blocks import elementwise
 from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
 
@@ -84,7 +85,7 @@ def add(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     mid = a.mid + b.mid
     if a.dtype.is_float:
         mid = forget_sign(mid, a.mid, b.mid)
-    return ctx.rounded(a.dtype, mid, total(a.rad, b.rad), union(und, opposite_infinities(a, b)), known=False)
+    return sum_of_two(ctx, instr, a, b, mid, und)
 
 
 @elementwise("subtract")
@@ -98,7 +99,19 @@ def subtract(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if a.dtype.is_float and not mid.all():
         # 0 - b may become -b, so that every difference of zeros is a zero of unknown sign.
         mid = np.where((mid == 0) & (a.mid == 0), -0.0, mid)
-    return ctx.rounded(a.dtype, mid, total(a.rad, b.rad), union(und, opposite_infinities(a, b)), known=False)
+    return sum_of_two(ctx, instr, a, b, mid, und)
+
+
+def sum_of_two(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Array, und: Array | None) -> Ball:
+    constants = rewrites.summed_constants(ctx, instr, a.dtype)
+    return ctx.rounded(
+        a.dtype,
+        mid,
+        total(a.rad, b.rad),
+        union(und, opposite_infinities(a, b)),
+        error=np.where(np.isfinite(mid), constants, 0.0) if constants else None,
+        known=not rewrites.may_regroup(ctx, instr, rewrites.SUMS),
+    )
 
 
 def opposite_infinities(a: Ball, b: Ball) -> Array | None:
@@ -133,21 +146,13 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         return complex_ops.multiply(ctx, a, b)
     mid = forget_sign(a.mid * b.mid, a.mid, b.mid)
     rad = product_radius(a, b)
-    error = merged_exponentials(ctx, instr, a.dtype, mid)
+    count = rewrites.may_regroup(ctx, instr, rewrites.PRODUCTS)
+    error = total(
+        rewrites.merged_exponentials(ctx, instr, a.dtype, mid),
+        rewrites.regrouped_products(ctx, a.dtype, mid, rad, count),
+    )
     mid, open_ = infinite_times_zero(a, b, mid)
-    # (x + c) + d may become x + (c + d), and x c d likewise: which results are inexact changes.
-    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error, known=False)
-
-
-def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
-    """Where exp(a) exp(b) may become exp(a + b): the sum is the result's logarithm, and its rounding is multiplied by
-    it.
-    """
-    if not ctx.policy.merges_exponentials or not {"exponential", "parameter"} & set(ctx.producers(instr)):
-        return None
-    size = np.abs(mid)
-    usable = np.isfinite(mid) & (size > 0)
-    return np.where(usable, 1.1 * unit_roundoff(dtype) * np.abs(np.log(np.where(usable, size, 1.0))) * size, 0.0)
+    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error, known=not count)
 
 
 def infinite_times_zero(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
@@ -189,12 +194,13 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         und = union(und, sign_lost, None if numerator is None else by_zero & numerator)
     und = union(und, touches_zero(b))
     rad = quotient_radius(a, b, mid)
-    error = total(
-        reciprocal_error(a.dtype, mid, rad, b),
-        root_reciprocal_error(ctx, instr, a.dtype, mid),
-        merged_exponentials(ctx, instr, a.dtype, mid),
-    )
-    return ctx.rounded(a.dtype, mid, rad, und, error=error, known=False)
+    error = rewrites.reciprocal(a.dtype, mid, rad, a, b)
+    for other in (
+        rewrites.root_reciprocal(ctx, instr, a.dtype, mid),
+        rewrites.merged_exponentials(ctx, instr, a.dtype, mid),
+    ):
+        error = error if other is None else np.maximum(error, other)  # one of them, not all
+    return ctx.rounded(a.dtype, mid, rad, und, error=error)
 
 
 def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
@@ -205,29 +211,7 @@ def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
     above = total(a.rad, None if b.rad is None else np.abs(mid) * b.rad)
     assert above is not None
     rad = np.where(above == 0, 0.0, above / least)
-    return np.where(np.isfinite(rad) & (rad >= 0), rad, 0.0)  # undecided elsewhere
-
-
-def reciprocal_error(dtype: DType, mid: Array, rad: Array | None, b: Ball) -> Array:
-    """A division by a constant may become a product with its rounded reciprocal: 2 u (1 + u) in all, exact for powers
-    of two.
-    """
-    u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
-    size = np.abs(mid) if rad is None else np.abs(mid) + rad
-    error = 2.1 * u * np.where(size > 0, np.maximum(size, tiny), 0.0)
-    error = np.asarray(error)
-    error[~np.isfinite(error) | (np.abs(np.frexp(b.mid)[0]) == 0.5)] = 0.0
-    return error
-
-
-def root_reciprocal_error(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
-    """Where a / sqrt(b) may become a * rsqrt(b), with the error of rsqrt's routine."""
-    if ctx.producers(instr)[1] not in ("sqrt", "power", "parameter"):
-        return None
-    ulps = ctx.policy.routine_ulps("rsqrt", dtype.name)
-    return (
-        None if ulps is None else np.where(np.isfinite(mid), (2 * ulps + 1) * unit_roundoff(dtype) * np.abs(mid), 0.0)
-    )
+    return np.where(least <= 0, 0.0, rad)  # undecided there
 
 
 def integer_quotient(dtype: DType, a: Array, b: Array) -> Array:

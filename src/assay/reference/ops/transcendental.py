@@ -18,7 +18,8 @@ from assay.hlo.shape import DType
 from assay.reference.context import Context, unit_roundoff
 from assay.reference.ops import complex as complex_ops
 from assay.reference.ops.blocks import elementwise
-from assay.reference.ops.elementwise import inexact, merged_exponentials, touches_zero, unsigned_zero
+from assay.reference.ops.elementwise import inexact, touches_zero, unsigned_zero
+from assay.reference.ops.rewrites import merged_exponentials
 from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
 
 LN2 = float(np.log(2.0))
@@ -62,7 +63,13 @@ def _reach_rsqrt(x: Array, r: Array, f: Array) -> Array:
 
 
 def _reach_logistic(x: Array, r: Array, f: Array) -> Array:
-    found: Array = np.minimum(r / 4, np.minimum(f * np.expm1(r), r * np.exp(-nearest(x, r))))
+    found: Array = np.minimum(r / 4, np.minimum(_reach_exp(x, r, f), r * np.exp(-nearest(x, r))))
+    return found
+
+
+def _reach_exp(x: Array, r: Array, f: Array) -> Array:
+    """f: exp(x), or a function below it with no larger relative slope. It may underflow where exp(x + r) does not."""
+    found: Array = np.where(f < 1e-300, np.exp(x + r), f * np.expm1(r))
     return found
 
 
@@ -71,9 +78,9 @@ def _reach_asin(x: Array, r: Array, f: Array) -> Array:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "exponential":           Function(np.exp, lambda x, r, f: f * np.expm1(r)),
-    "exp2":                  Function(np.exp2, lambda x, r, f: f * np.expm1(LN2 * r)),
-    "exponential-minus-one": Function(np.expm1, lambda x, r, f: np.exp(x) * np.expm1(r)),
+    "exponential":           Function(np.exp, _reach_exp),
+    "exp2":                  Function(np.exp2, lambda x, r, f: _reach_exp(LN2 * x, LN2 * r, f) * (1 + 2.0**-40)),
+    "exponential-minus-one": Function(np.expm1, lambda x, r, f: _reach_exp(x, r, np.exp(x))),
     "log":      Function(np.log, lambda x, r, f: -np.log1p(-r / x), lambda x, r: x > r),
     "log2":     Function(np.log2, lambda x, r, f: -np.log1p(-r / x) / LN2, lambda x, r: x > r),
     "log-plus-one": Function(np.log1p, lambda x, r, f: -np.log1p(-r / (1 + x)), lambda x, r: 1 + x > r),
@@ -166,9 +173,11 @@ def propagated(opcode: str, function: Function, a: Ball, mid: Array, und: Array 
         outside = OUTSIDE[opcode](a.mid, a.rad) if opcode in OUTSIDE else np.False_
         und = union(und, moved & ~inside & ~outside)
         rad = np.where(inside, rad, 0.0)
-    if a.dtype.name == "f64":
-        und = union(und, moved & np.isinf(mid) & np.isfinite(a.mid))  # the midpoint overflows, not every result may
-    return np.where(np.isnan(rad), 0.0, rad), und
+    over = moved & np.isinf(mid) & np.isfinite(a.mid)
+    if over.any():  # the midpoint overflows, but does every result?
+        ends = [function.value(x) == mid for x in (a.mid - a.rad, a.mid + a.rad)]
+        und = union(und, over & ~(ends[0] & ends[1] & (np.abs(a.mid) > a.rad)))
+    return rad, und  # NaN, such as of 0 exp(inf), is what `settled` takes for "no bound"
 
 
 @elementwise("atan2")
@@ -241,7 +250,7 @@ def power_radius(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
     all_nan = (x < -ra) & (rb == 0) & ~whole & np.isfinite(x)
     open_ = moved & ~fine & ~all_nan & ~(np.isnan(x) | np.isnan(y))
     open_ = open_ | (moved & (np.isinf(x) | np.isinf(y)))
-    return np.where(moved & fine & ~np.isnan(rad), rad, 0.0), open_
+    return np.where(moved & fine, rad, 0.0), open_
 
 
 def integer_power(a: Ball, b: Ball) -> Array:
