@@ -243,3 +243,19 @@ def test_level_zero_agrees_too():
     x, y = normal(33, 257), normal(257, 17)
     text = hlo_text(lambda x, y: x @ y, x, y)
     assert_hlo_agrees(text, x, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_finite_terms_may_overflow_before_they_meet_an_infinity(dtype):
+    """inf + inf - inf is NaN in one order and what is left of it in no other: nobody can say which is right."""
+    huge = np.finfo(dtype).max * dtype(0.75)
+    x = np.array([huge, huge, -np.inf], dtype)
+    ones = np.ones(3, dtype)
+    with jax.enable_x64(True):
+        for function in (lambda a, b: a @ b, lambda a, b: jnp.sum(a * b)):
+            (ball,) = reference(hlo_text(function, x, ones), [x, ones])
+            assert ball.und is not None
+            assert ball.und.all()
+        (ball,) = reference(hlo_text(jnp.dot, x, ones), [dtype([1, 2, -np.inf]), ones])
+        assert ball.mid == -np.inf
+        assert ball.und is None or not ball.und.any()

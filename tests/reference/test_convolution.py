@@ -143,3 +143,14 @@ def test_speed():
     start = time.perf_counter()
     reference(text, [x, w])
     assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize(("image", "window"), [((1, 2, 2, 1), (1, 3)), ((1, 2, 0, 1), (1, 1)), ((0, 3, 3, 1), (2, 2))])
+def test_no_places_at_all(image, window):
+    """A window larger than the image, an empty image, and an empty batch."""
+
+    def f(x, w):
+        return lax.conv_general_dilated(x, w, (1, 1), [(0, 0), (0, 0)], dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    (ball,) = assert_agree(f, np.ones(image, np.float32), np.ones((*window, 1, 4), np.float32))
+    assert ball.mid.size == 0

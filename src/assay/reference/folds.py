@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from assay.hlo.shape import DType
-from assay.reference.context import Context, smallest_normal, unit_roundoff
-from assay.reference.sums import alike, exactly, summed, whole
+from assay.reference.context import Context, flushes, smallest_normal, unit_roundoff
+from assay.reference.sums import alike, exactly, infinity_lost, summed, whole
 from assay.reference.value import Array, Ball, total, union, wrap
 
 Ufunc = Any
@@ -140,6 +140,8 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     und = any_undecided(x, init, over)
     if plain and n == 1:
         return Ball(x.dtype, mid, rad, und)
+    if n > 1 and not np.isfinite(magnitude).all():
+        und = union(und, _infinity_lost(x, init, mid, over))
     return summed(
         ctx,
         x.dtype,
@@ -151,6 +153,16 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
         steady=steady,
         exact=exact,
     )
+
+
+def _infinity_lost(x: Ball, init: Ball, mid: Array, over: Over) -> Array | None:
+    sizes = [np.abs(part.mid) if part.rad is None else np.abs(part.mid) + part.rad for part in (x, init)]
+    terms, start = (np.where(np.isfinite(size), size, 0.0) for size in sizes)
+    lost = infinity_lost(x.dtype, mid, over.reduce(np.add, terms) + start)
+    if lost is None:
+        return None
+    nan = over.reduce(np.logical_or, np.isnan(x.mid)) | np.isnan(init.mid)
+    return lost & ~nan
 
 
 # ---------------------------------------------------------------- products
@@ -175,7 +187,7 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     low = size if x.rad is None else np.maximum(size - x.rad, 0.0)
     smallest = over.reduce(np.multiply, np.minimum(low, 1.0)) * np.minimum(start, 1.0)
     wild = ~(largest < kept.max) & (smallest < 1.0)
-    wild |= (smallest < smallest_normal(kept)) & (largest > 1.0) & (mid != 0)
+    vanishing = _vanishing(ctx, kept, n, largest, smallest, bound)
     nan = np.isnan(x.mid)
     if x.dtype.is_complex:
         wild |= ~(largest < kept.max / 2)  # what infinite and NaN parts become is the implementation's affair
@@ -185,8 +197,22 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     if n == 1 and init.exact and (init.mid == 1).all():
         return Ball(x.dtype, mid, x.rad if rad is None else rad, und)
     each = 3.0 if x.dtype.is_complex else 1.0  # a complex product is off by sqrt(8) u (Higham, Lemma 3.5)
-    error = 2 * each * n * unit_roundoff(kept) * bound
+    error = 2 * each * n * unit_roundoff(kept) * bound + vanishing
     return ctx.rounded(x.dtype, mid, rad, und, error=error)
+
+
+def _vanishing(ctx: Context, kept: DType, n: int, largest: Array, smallest: Array, bound: Array) -> Array:
+    """What it costs when partial products fall below the normal range in some order, and the other factors make up for
+    it: each such product is off by half a subnormal step, times at most the product of the factors above one; flushed
+    to zero, it takes the whole product with it.
+    """
+    tiny = smallest_normal(kept)
+    low = (smallest < tiny) & (largest > 1.0)
+    if not low.any():
+        return np.zeros(bound.shape)
+    if flushes(ctx.policy, kept):
+        return np.where(low, np.minimum(bound, tiny * largest), 0.0)
+    return np.where(low & (bound > 0), n * tiny * unit_roundoff(kept) * 2 * largest, 0.0)
 
 
 # ---------------------------------------------------------------- maxima

@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.hlo.shape import DType
 from assay.reference.context import Context, unit_roundoff
-from assay.reference.sums import accumulation_type, exactly, summed, whole
+from assay.reference.sums import accumulation_type, exactly, infinity_lost, summed, whole
 from assay.reference.value import Array, Ball, held_dtype, round_to, total, union, wrap
 
 Bilinear = Callable[[Array, Array], Array]
@@ -56,7 +56,7 @@ def sum_of_products(
         rad = total(rad, f(a.rad, size_b if b.rad is None else size_b + b.rad))
     und = undecided_pairs(a, b, f)
     if not np.isfinite(magnitude).all():
-        und = union(und, _unsure_specials(a, b, mid, f))
+        und = union(und, _unsure_specials(a, b, mid, f), _infinity_lost(inner, a, b, mid, f))
         rad = None if rad is None else np.where(np.isfinite(rad), rad, 0.0)
     exact = error == 0 and terms == 1 and result.part.name != "f64" and not result.is_complex
     if not exact and error == 0 and rad is None and exactly(result, within, magnitude):
@@ -105,6 +105,16 @@ def _unsure_specials(a: Ball, b: Ball, mid: Array, f: Bilinear) -> Array | None:
     if nan_b.any():
         certain |= f(np.ones(a.mid.shape), nan_b) > 0
     return special & ~certain
+
+
+def _infinity_lost(inner: DType, a: Ball, b: Ball, mid: Array, f: Bilinear) -> Array | None:
+    sizes = [np.abs(part.mid) if part.rad is None else np.abs(part.mid) + part.rad for part in (a, b)]
+    finite = f(*(np.where(np.isfinite(size), size, 0.0) for size in sizes))
+    lost = infinity_lost(inner, mid, finite)
+    if lost is None:
+        return None
+    nan_a, nan_b = (np.isnan(part.mid).astype(np.float64) for part in (a, b))
+    return lost & ~(f(nan_a, np.ones(b.mid.shape)) + f(np.ones(a.mid.shape), nan_b) > 0)
 
 
 # ---------------------------------------------------------------- integers

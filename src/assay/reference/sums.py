@@ -92,6 +92,18 @@ def _may_overflow(limit: float, mid: Array, rad: Array | None, magnitude: Array)
     return open_
 
 
+def infinity_lost(inner: DType, mid: Array, finite: Array) -> Array | None:
+    """Where a sum is not finite, but need not be that: the finite terms may overflow by themselves on the way, to the
+    other infinity, or, in f64, our own sum did. None for nowhere.
+
+    inner: the type that sums are kept in. finite: the sum of the magnitudes of the finite terms.
+    """
+    lost = ~np.isfinite(mid) & ~(finite < inner.part.max)
+    if inner.part.name != "f64":
+        lost &= ~np.isnan(mid)  # float64 holds their sums: NaN is NaN in any order
+    return lost if lost.any() else None
+
+
 def whole(*arrays: Array) -> bool:
     """Whether all elements are integers. Costs one look at 64 elements where the answer is no, as it mostly is."""
     for array in arrays:

@@ -63,7 +63,7 @@ def convolution(ctx: Context, instr: Instruction, lhs: Ball, rhs: Ball) -> Value
 
     def out(x: Array) -> Array:
         x = np.moveaxis(x, 0, -2)
-        return x.reshape(*x.shape[:-2], -1).transpose(order)
+        return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1]).transpose(order)
 
     return moved(found, out)
 
@@ -126,7 +126,7 @@ def _convolve(windows: tuple[WindowDim, ...], lhs: Array, rhs: Array) -> Array:
     groups, batch, *rest = view.shape
     places = rest[:rank]
     inner = prod(rest[rank:])
-    kernel = np.ascontiguousarray(rhs).reshape(groups, inner, -1)
+    kernel = np.ascontiguousarray(rhs).reshape(groups, inner, rhs.shape[-1])
     out = np.zeros((groups, batch, *places, kernel.shape[-1]), np.result_type(lhs, rhs))
     if out.size == 0 or inner == 0:
         return out
