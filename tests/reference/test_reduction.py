@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 
 import jax
 import jax.numpy as jnp
@@ -199,6 +201,26 @@ def test_products_of_wild_size_are_undecided():
     (ball,) = assert_agree(lambda x: x.prod(1), x, decided=False)
     assert ball.und.tolist() == [True, False, False, False]
     assert ball.mid[2] == np.inf
+
+
+@pytest.mark.parametrize("flush", [True, False])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_partial_products_that_vanish_are_bounded(dtype, flush):
+    """Whatever the order, and wherever a subnormal is flushed, the product lies in its ball, and that is decided."""
+    info = ml_dtypes.finfo(dtype)
+    dtype = np.dtype(dtype).type
+    low, room = info.minexp // 2 - 1, min(info.maxexp // 4, 40)
+    x = np.ldexp(1 + RNG.random((40, 5)), [low, low, room, room - 3, 0]).astype(dtype)
+    policy = POLICY if flush else replace(POLICY, flush_subnormals=False)
+    (ball,) = reference(hlo_text(lambda x: lax.reduce(x, np.ones((), dtype), lax.mul, (1,)), x), [x], policy)
+    assert ball.und is None or not ball.und.any()
+    for order in permutations(range(5)):
+        partial = x[:, order[0]]
+        for k in order[1:]:
+            partial = partial * x[:, k]
+            if flush and dtype is not np.float16:
+                partial = np.where(np.abs(partial) < info.smallest_normal, dtype(0), partial)
+        assert not outside(ball, partial).any()
 
 
 def test_overflow_on_the_way():
