@@ -26,6 +26,7 @@ FLOAT8 = [
     ml_dtypes.float8_e3m4,
 ]
 NARROW_INTEGERS = [jnp.int4, jnp.uint4]
+NAMES = {dtype.numpy: name for name, dtype in DTYPES.items() if dtype.numpy is not None}
 
 
 @pytest.mark.parametrize("source", [*FLOATS, *INTEGERS], ids=lambda d: np.dtype(d).name)
@@ -129,6 +130,27 @@ def test_bits_agree(source, target):
 def test_bits_of_inexact_values_are_undecided():
     assert apply("bitcast-convert", ball("f32", [1.0, 2.0], [0.1, 0.0]), out="s32").und.tolist() == [True, False]
     assert apply("bitcast-convert", ball("f32", [-0.0, np.nan, 1.0]), out="s32").und.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("narrow", "bits"), [("f4e2m1fn", 4), ("f8e8m0fnu", 8), ("f6e2m3fn", 6)])
+@pytest.mark.parametrize("source", [np.float32, np.float16, ml_dtypes.bfloat16], ids=lambda d: np.dtype(d).name)
+def test_types_without_infinity_saturate(source, narrow, bits):
+    """The ball reaches from the operand to the nearest value that the format has, which outside its range is its
+    end.
+    """
+    values = np.unique(np.arange(1 << bits, dtype=np.uint8).view(DTYPES[narrow].numpy).astype(np.float64))
+    values = values[np.isfinite(values)]
+    x = draw(source, 3000, 5)
+    x = x[np.isfinite(x) & ((x > values[0] / 2) | (values[0] < 0))]
+    found = apply("convert", ball(NAMES[np.dtype(source)], x), out=narrow)
+    assert found.und is None or not found.und.any()
+    wide = x.astype(np.float64)
+    distance = np.abs(wide[:, None] - values)  # (elements, values)
+    least = distance.min(1)
+    rad = np.zeros(wide.shape) if found.rad is None else found.rad
+    assert (found.mid == wide).all()
+    assert (rad == least).all()
+    assert_agree(lambda x: lax.convert_element_type(x, DTYPES[narrow].numpy), x, policy=POLICY) if bits != 6 else None
 
 
 @pytest.mark.parametrize("fields", [(5, 10), (8, 7), (5, 2), (4, 3), (8, 23), (2, 3), (8, 0)])

@@ -114,9 +114,24 @@ def narrowed(ctx: Context, to: DType, mid: Array, rad: Array | None, und: Array 
 
 
 def unusual(ctx: Context, to: DType, mid: Array, rad: Array | None, und: Array | None) -> Ball:
+    """Rounds to a type without infinity, NaN or zero as ml_dtypes does, to the nearest value, saturating. So does XLA
+    from f32, bf16 and f16 (all values of the last two, on jaxlib 0.12.0.1); others may be rounded to f16 on the way.
+    The ball reaches to the values that its ends round to, and holds the unrounded ones. What has no value in the type
+    is undecided.
+    """
     if to.numpy is None:
         raise Unsupported("convert", f"to {to.name}: the installed ml_dtypes has no such type")
-    return ctx.rounded(to, mid, rad, und)
+    spread = np.abs(mid) * 2.0**-11 if rad is None else rad + np.abs(mid) * 2.0**-11
+    if rad is None and np.array_equal(mid, mid.astype(np.float32), equal_nan=True):
+        spread = np.zeros(mid.shape)
+    low, high = (round_to(to, end) for end in (mid - spread, mid + spread))
+    known = np.isfinite(mid) & np.isfinite(low) & np.isfinite(high)
+    if to.name == "f8e8m0fnu":
+        known &= mid > spread
+    reach = np.where(known, np.maximum(np.maximum(np.abs(low - mid), np.abs(high - mid)), spread), 0.0)
+    if ctx.rng is not None:
+        mid, reach = np.where(known & (ctx.rng.random() < 0.5), round_to(to, mid), mid), np.zeros(mid.shape)
+    return Ball(to, mid, reach if reach.any() else None, union(und, ~known))
 
 
 # -- bits
