@@ -152,11 +152,41 @@ def test_legal_rewritings_lie_in_the_ball():
     fused = apply("add", apply("multiply", f32[0], f32[1]), f32[2])
     assert not outside(fused, (a.astype(np.float64) * b + c).astype(np.float32)).any()
     assert not outside(fused, a * b + c).any()
-    grouped = apply("multiply", apply("multiply", f32[0], f32[1]), f32[2])
+    (grouped,) = reference(hlo_text(lambda a, b, c: a * b * c, a, b, c), (a, b, c), POLICY)
     assert not outside(grouped, a * (b * c)).any()
     for name, got in (("quotient", quotient), ("fused", fused), ("grouped", grouped)):
         honest = 2.0**-23 * np.abs(got.mid)
         assert np.median(got.rad / honest) < 8, name
+
+
+def test_constants_are_put_together():
+    """(x + c) + d -> x + (c + d) and (x c) d -> x (c d), where the first form is exact or nearly so and the second not;
+    also by way of subtractions, and as XLA:CPU does it.
+    """
+    f32 = np.float32
+    c, d = f32(1) + f32(2.0**-23), f32(2.0**-24) + f32(2.0**-40)
+    x = np.concatenate([np.full(50, -c), -c * (1 + np.arange(50, dtype=f32) * f32(2.0**-22))]).astype(f32)
+    for signs in product((1, -1), repeat=2):
+        first, second = f32(signs[0]) * c, f32(signs[1]) * d
+        got = assert_agree(lambda x, c=first, d=second: x + c + d, x, policy=POLICY)[0]
+        assert not outside(got, x + (first + second)).any()
+        got = assert_agree(lambda x, c=first, d=second: (x - -c) - -d, x, policy=POLICY)[0]
+        assert not outside(got, x + (first + second)).any()
+    x = np.random.default_rng(0).normal(size=2000).astype(f32)
+    got = assert_agree(lambda x: x * f32(3) * f32(1.1), x, policy=POLICY)[0]
+    assert not outside(got, x * (f32(3) * f32(1.1))).any()
+    got = assert_agree(lambda x: (x * f32(3)) * (x * f32(1.1)), x, policy=POLICY)[0]
+    assert not outside(got, (x * x) * (f32(3) * f32(1.1))).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32], ids=names)
+def test_divisions_by_constants_agree(dtype):
+    """As products with a rounded reciprocal, subnormal ones in f16."""
+    x = (np.random.default_rng(0).normal(size=3000) * 100).astype(dtype)
+    for c in (60000.0, 33333.0, 20000.0, 7.0, 3.0, 0.3, 1e-3):
+        assert_agree(lambda x, c=c: x / x.dtype.type(c), x, policy=POLICY, decided=False)
+    ones = np.ones(3000, dtype)
+    assert_agree(lambda a, b: a / (b + b.dtype.type(3)), ones, x, policy=POLICY, decided=False)
 
 
 def test_exact_cases_have_no_radius():

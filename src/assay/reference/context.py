@@ -47,7 +47,7 @@ _MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "resha
 @dataclass(slots=True)
 class Context:
     """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
-    alone.
+    alone. alike: whether half of each draw is shared by a whole array, as errors of one routine may be.
     """
 
     module: Module
@@ -55,6 +55,7 @@ class Context:
     call: Call
     rng: np.random.Generator | None = None
     amplitude: float = 1.0
+    alike: bool = True
     shared: float | None = None
     notes: set[str] = field(default_factory=set)
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
@@ -74,12 +75,22 @@ class Context:
 
         For what a compiler may do with two neighbours, such as a / sqrt(b) -> a * rsqrt(b).
         """
+        return tuple(
+            "argument" if made.opcode == "parameter" and owner is self.module.entry else made.opcode
+            for owner, made in self._makers(instruction)
+        ) or ("parameter",) * len(instruction.operands)
+
+    def makers(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        """The instruction that made each operand, seen through moves and calls; none where it is not of the module."""
+        return tuple(made for _, made in self._makers(instruction))
+
+    def _makers(self, instruction: Instruction) -> tuple[tuple[Computation, Instruction], ...]:
         if self.operand_shapes(instruction) is None:
-            return ("parameter",) * len(instruction.operands)
+            return ()
         owner = self._owners[id(instruction)]
         return tuple(self._maker(owner, name) for name in instruction.operands)
 
-    def _maker(self, owner: Computation, name: str) -> str:
+    def _maker(self, owner: Computation, name: str) -> tuple[Computation, Instruction]:
         made = owner.by_name[name]
         while True:
             if made.opcode in _MOVES:
@@ -87,10 +98,8 @@ class Context:
             elif made.opcode == "call":
                 owner = self.module.by_name[made.attributes["to_apply"].lstrip("%")]
                 made = owner.root
-            elif made.opcode == "parameter" and owner is self.module.entry:
-                return "argument"
             else:
-                return made.opcode
+                return owner, made
 
     def entering(self, ball: Ball) -> Ball:
         """A value that enters the program, as an argument or a constant. Where the policy says so a subnormal may be
@@ -170,7 +179,11 @@ class Context:
         else:
             reach = size if rad is None else size + rad
             # One ulp is at most 2u relative; the rounding itself is the half ulp on top.
-            local = (u if ulps is None else (2 * ulps + 1) * u) * reach
+            local = np.asarray((u if ulps is None else (2 * ulps + 1) * u) * reach)
+            if known and self.rng is None and dtype.is_float and dtype.name != "f64":
+                exact = np.ones(mid.shape, bool) if rad is None else np.asarray(rad == 0)
+                if exact.any():
+                    local[exact] = _stored(dtype, mid[exact], ulps)
         if dtype.part.name == "f64":
             local = local + u * size
         tiny = smallest_normal(dtype)
@@ -209,11 +222,14 @@ class Context:
         return settled(dtype, np.where(np.isfinite(mid), moved, mid), None, und, self.policy)
 
     def _draw(self, shape: tuple[int, ...]) -> Array:
-        """A sum of two uniform draws from (-1, 1), one for each element and one for all."""
+        """A sum of two uniform draws from (-1, 1), one for each element and one for all; of the first alone where
+        errors are not alike.
+        """
         assert self.rng is not None
-        return 2.0 * self.rng.random(shape, np.float32) + (
-            2.0 * (self.rng.random() if self.shared is None else self.shared) - 2.0
-        )
+        shared = 0.5
+        if self.alike:
+            shared = self.rng.random() if self.shared is None else self.shared
+        return 2.0 * self.rng.random(shape, np.float32) + (2.0 * shared - 2.0)
 
     def accumulated(
         self,
@@ -251,6 +267,20 @@ class Context:
         if within is not None and within.part.mantissa > dtype.part.mantissa:
             return self.rounded(dtype, mid, total(rad, error), und)
         return self.rounded(dtype, mid, rad, und, error=error)
+
+
+def _stored(dtype: DType, mid: Array, ulps: float | None) -> Array:
+    """How far a result of exact operands may be from `mid` once it is stored in `dtype` or kept in f32: rounding is
+    monotone, so that the ends of what a routine may give decide.
+    """
+    u, size = unit_roundoff(dtype), np.abs(mid)
+    if ulps is None:
+        local = np.abs(round_to(dtype, mid) - mid)
+    else:
+        off = (2 * ulps * u + (0.0 if dtype.bits >= 32 else 2.0**-24)) * size
+        low, high = round_to(dtype, mid - off), round_to(dtype, mid + off)
+        local = np.maximum(off, np.maximum(np.abs(high - mid), np.abs(mid - low)))
+    return np.where(np.isfinite(local), local, u * size)  # it overflows: see `settled`
 
 
 def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:

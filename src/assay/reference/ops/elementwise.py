@@ -18,7 +18,7 @@ import numpy as np
 
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
-from assay.reference.context import UNUSUAL, Context, smallest_normal, unit_roundoff
+from assay.reference.context import UNUSUAL, Context, smallest_normal
 from assay.reference.ops import complex as complex_ops
 from assay.reference.ops import rewrites
 from assay.reference.ops.blocks import elementwise
@@ -194,7 +194,7 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         und = union(und, sign_lost, None if numerator is None else by_zero & numerator)
     und = union(und, touches_zero(b))
     rad = quotient_radius(a, b, mid)
-    error = rewrites.reciprocal(a.dtype, mid, rad, a, b)
+    error = rewrites.reciprocal(ctx, a.dtype, mid, rad, a, b)
     for other in (
         rewrites.root_reciprocal(ctx, instr, a.dtype, mid),
         rewrites.merged_exponentials(ctx, instr, a.dtype, mid),

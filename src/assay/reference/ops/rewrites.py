@@ -1,0 +1,105 @@
+"""What a compiler may make of two neighbouring operations, and the error that this adds.
+
+The rules are those of XLA's algebraic simplifier that change rounding: constants of two sums or products are put
+together, factors are regrouped, a division becomes a product with a reciprocal or with rsqrt, exponentials are merged.
+Each function gives the further absolute error of the second operation, None for none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.hlo.literal import literal_array
+from assay.hlo.module import Instruction
+from assay.hlo.shape import ArrayShape, DType
+from assay.reference.context import Context, flushes, smallest_normal, unit_roundoff
+from assay.reference.value import Array, Ball, round_to
+
+SUMS = {"add", "subtract"}
+PRODUCTS = {"multiply", "divide"}
+
+
+def summed_constants(ctx: Context, instr: Instruction, dtype: DType) -> float:
+    """(x + c) + d may become x + (c + d) with the rounding of c + d, c and d being constants; also with minus signs."""
+    makers = ctx.makers(instr)
+    if not any(made.opcode in SUMS for made in makers):
+        return 0.0
+    error = 0.0
+    for first, second in ((0, 1), (1, 0)):
+        d = scalar_constant(makers[second])
+        if makers[first].opcode in SUMS and d is not None:
+            for c in map(scalar_constant, ctx.makers(makers[first])):
+                if c is not None:
+                    both = np.array([c + d, c - d])
+                    error = max(error, float(np.abs(round_to(dtype, both) - both).max()))
+    return error if np.isfinite(error) else 0.0
+
+
+def scalar_constant(made: Instruction) -> float | None:
+    """The value of a float constant without dimensions."""
+    if made.literal is None or not isinstance(made.shape, ArrayShape) or made.shape.dims:
+        return None
+    return float(literal_array(made.shape, made.literal)[()]) if made.shape.dtype.is_float else None
+
+
+def may_regroup(ctx: Context, instr: Instruction, opcodes: set[str]) -> int:
+    """How many operands come from one of `opcodes`, or from where it is not known."""
+    return sum(maker in opcodes or maker == "parameter" for maker in ctx.producers(instr))
+
+
+def regrouped_products(ctx: Context, dtype: DType, mid: Array, rad: Array | None, count: int) -> Array | None:
+    """(a b) c may become a (b c), whose inner product rounds where a b does not: `count` inner products are granted
+    their unit roundoff each, as far as `rad` does not hold it already.
+
+    A product that is representable is so in every grouping: the odd parts of its factors are no longer than its own.
+    """
+    if not count or ctx.rng is not None:  # a sampled run has drawn for the inner product
+        return None
+    inner = count * unit_roundoff(dtype) * np.abs(mid)
+    error = inner if rad is None else np.maximum(inner - rad, 0.0)
+    error = np.where(np.isfinite(error), error, 0.0)
+    return np.where(round_to(dtype, mid) == mid, 0.0, error) if rad is None else error
+
+
+def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
+    """Where exp(a) exp(b) may become exp(a + b): the sum is the result's logarithm, and its rounding is multiplied by
+    it.
+    """
+    if not ctx.policy.merges_exponentials or not {"exponential", "parameter"} & set(ctx.producers(instr)):
+        return None
+    size = np.abs(mid)
+    usable = np.isfinite(mid) & (size > 0)
+    return np.where(usable, 1.1 * unit_roundoff(dtype) * np.abs(np.log(np.where(usable, size, 1.0))) * size, 0.0)
+
+
+def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Ball, b: Ball) -> Array:
+    """a / b may become a (1 / b) with the reciprocal rounded: 2 u (1 + u) in all, of which one u is the division's own
+    where `rad` makes it inexact. Nothing more where a or b is a power of two. A subnormal reciprocal is rounded to its
+    own step where the target keeps them (XLA:CPU takes x / 60000 in f16 as x times a reciprocal of nine bits).
+    """
+    u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
+    size = np.abs(mid) if rad is None else np.abs(mid) + rad
+    share: Array | float = 2.1 * u if rad is None else np.where(rad > 0, 1.1 * u, 2.1 * u)
+    if not flushes(ctx.policy, dtype) and (np.abs(b.mid) > 1 / tiny).any():
+        share = share + np.maximum(tiny * u * np.abs(b.mid) - u, 0.0)
+    error = np.asarray(share * np.where(size > 0, np.maximum(size, tiny), 0.0))
+    plain = power_of_two(b.mid)
+    if a.rad is None:
+        plain = plain | (power_of_two(a.mid) & (size >= tiny) & (np.abs(b.mid) <= 1 / tiny))
+    error[~np.isfinite(error) | plain] = 0.0
+    return error
+
+
+def power_of_two(x: Array) -> Array:
+    found: Array = np.abs(np.frexp(x)[0]) == 0.5
+    return found
+
+
+def root_reciprocal(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
+    """a / sqrt(b) may become a rsqrt(b), with the error of rsqrt's routine and of a product."""
+    if ctx.producers(instr)[1] not in ("sqrt", "power", "parameter"):
+        return None
+    ulps = ctx.policy.routine_ulps("rsqrt", dtype.name)
+    if ulps is None:
+        return None
+    return np.where(np.isfinite(mid), (2 * ulps + 2) * unit_roundoff(dtype) * np.abs(mid), 0.0)
