@@ -21,7 +21,7 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-from everything import chosen, everything
+from everything import chosen
 from summary import difference, line, table
 
 from assay.checking.api import Request, check_path
@@ -36,7 +36,9 @@ BATCH = 24
 
 def main() -> int:
     options = _options()
-    entries = chosen(options.filter, tell=print)
+    skipped: list[str] = []
+    entries = chosen(options.filter, tell=skipped.append)
+    print("\n".join(skipped), end="\n" * bool(skipped))
     if not entries:
         print(f"no program matches {options.filter!r}")
         return 2
@@ -58,7 +60,7 @@ def main() -> int:
             records += batch
             end = "\r" if sys.stdout.isatty() else "\n"
             print(f"{len(records)} of {len(wanted)}, {time.monotonic() - start:.0f} s", end=end, flush=True)
-    print(table(records))
+    print("\n".join((table(records), *skipped)))
     return difference(records)
 
 
@@ -86,21 +88,19 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(each) for each in whole.splitlines()]
 
 
-Batch = tuple[int, list[int], list[str], list[str]]
-"""Seed, and numbers, titles and dtypes of the programs."""
+Batch = tuple[int, list[str], list[str]]
+"""Seed, and titles and dtypes of the programs."""
 
 
 def _batches(entries: list[Entry], seeds: range, done: set[tuple[str, int]]) -> list[Batch]:
     """What is to be done, programs that need 64-bit types apart from the others."""
-    number = {entry.title: k for k, entry in enumerate(everything())}
     found = []
     for seed in seeds:
         for wide in (False, True):
             rest = [entry for entry in entries if entry.wide == wide and (entry.title, seed) not in done]
             for start in range(0, len(rest), BATCH):
                 part = rest[start : start + BATCH]
-                titles = [entry.title for entry in part]
-                found.append((seed, [number[title] for title in titles], titles, [entry.dtype for entry in part]))
+                found.append((seed, [entry.title for entry in part], [entry.dtype for entry in part]))
     return found
 
 
@@ -115,8 +115,8 @@ def _run(batches: list[Batch], jobs: int) -> Any:
 
 def _check(batch: Batch) -> list[dict[str, Any]]:
     """One record for each program of a batch."""
-    seed, numbers, titles, dtypes = batch
-    os.environ["QUIET_NUMBERS"] = " ".join(map(str, numbers))
+    seed, titles, dtypes = batch
+    os.environ["QUIET_TITLES"] = json.dumps(titles)
     start = time.monotonic()
     try:
         cases = as_dict(check_path(str(CASES), Request(seed=seed)))["cases"]

@@ -1,12 +1,12 @@
-"""What assay checks: those programs whose numbers are in QUIET_NUMBERS, which are of one width."""
+"""What assay checks: the programs whose titles are in QUIET_TITLES (JSON), or all; one width for all of them."""
 
+import json
 import os
 
 from everything import everything
 
-NUMBERS = [int(number) for number in os.environ.get("QUIET_NUMBERS", "").split()]
-ALL = everything()
-ENTRIES = [ALL[number] for number in NUMBERS] if NUMBERS else ALL
+TITLES = json.loads(os.environ.get("QUIET_TITLES", "null"))
+ENTRIES = [entry for entry in everything() if TITLES is None or entry.title in TITLES]
 X64 = any(entry.wide for entry in ENTRIES)
 
 

@@ -15,7 +15,7 @@ BOTH = "f32 bf16 f64 c64"
 UNARY = [
     ("abs",         jnp.abs,                       A, "f32 bf16 f64 c64 c128 s8 s32"),
     ("sign",        jnp.sign,                      A, "f32 bf16 c64 s8 s32 u8"),
-    ("negative",    jnp.negative,                  A, "f32 bf16 f8e4m3fn c64 s8 s16 s64 u8 u32"),
+    ("negative",    jnp.negative,                  A, f"f32 bf16 c64 s8 s16 s64 u8 u32 {F8}"),
     ("square",      jnp.square,                    A, "f32 f16 c64 s8 s32 u16 u64"),
     ("reciprocal",  jnp.reciprocal,                A, BOTH),
     ("sqrt",        jnp.sqrt,                      A, "f32 bf16 f16 f64 c64 c128"),
@@ -83,7 +83,7 @@ BINARY = [
     ("integer power",  lambda x: x ** 3,   A,  "f32 bf16 f16 c64 s8 s32 u8"),
     ("power by ints",  lambda x, y: jnp.power(x, y % 5), "33x65 33x65", "s32 u8"),
     ("float_power",    lambda x: jnp.float_power(jnp.abs(x) + 1, 1.7), A, "f32"),
-    ("maximum",        jnp.maximum,        AA, "f32 bf16 f16 f8e4m3fn s8 s32 u8 u64 pred"),
+    ("maximum",        jnp.maximum,        AA, f"f32 bf16 f16 {F8} s8 s32 u8 u64 pred"),
     ("minimum",        jnp.minimum,        AA, "f32 bf16 f64 f8e5m2 s4 s16 u4 u32"),
     ("fmax",           jnp.fmax,           AA, NARROW),
     ("fmin",           jnp.fmin,           AA, NARROW),

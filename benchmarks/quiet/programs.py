@@ -29,7 +29,7 @@ WIDE = {"f64", "c128", "s64", "u64"}
 
 FLOAT = "f32 bf16 f16 f64"
 COMPLEX = "c64 c128"
-F8 = "f8e5m2 f8e4m3fn"
+F8 = "f8e5m2 f8e4m3fn f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz f8e3m4 f8e4m3"
 SIGNED = "s8 s32"
 UNSIGNED = "u8 u32"
 INTEGER = "s8 s16 s32 s64 u8 u16 u32 u64"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import jax
@@ -49,3 +54,44 @@ def test_random_keys_are_arguments(impl):
 def test_an_unknown_option_is_named():
     with pytest.raises(InputError, match="no option 'sed'"):
         assay.check(jnp.sort, np.ones(3), sed=3)
+
+
+QUIET = Path(__file__).parents[2] / "benchmarks/quiet"
+
+
+def quiet(*options, **more):
+    return subprocess.Popen([sys.executable, str(QUIET), *options], text=True, **more)
+
+
+@pytest.mark.slow
+def test_a_part_of_the_quiet_list_killed_and_resumed(tmp_path):
+    """Every program is checked once whatever happens, and all of them agree."""
+    options = ("--filter", r"jax\.nn: [a-g]", "--resume", str(tmp_path / "q.jsonl"))
+    first = quiet(*options, stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 200
+    while not (tmp_path / "q.jsonl").exists() or not (tmp_path / "q.jsonl").read_text():
+        assert time.monotonic() < end
+        assert first.poll() is None
+        time.sleep(0.1)
+    first.kill()
+    first.wait()
+    with (tmp_path / "q.jsonl").open("a") as file:
+        file.write('{"title": "cut sh')
+    before = len((tmp_path / "q.jsonl").read_text().splitlines())
+    second = quiet(*options, stdout=subprocess.PIPE)
+    told, _ = second.communicate()
+    assert second.returncode == 0, told
+    records = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    titles = [record["title"] for record in records]
+    assert len(set(titles)) == len(titles) > before > 20
+    assert all(case["verdict"] == "agree" for record in records for case in record["cases"])
+    assert f"{len(titles)} programs" in told.splitlines()[-1]
+
+
+def test_the_quiet_list_is_long_and_has_no_program_twice():
+    code = "from everything import everything; print(len({e.title for e in everything()}), len(everything()))"
+    told = subprocess.check_output(
+        [sys.executable, "-c", code], cwd=QUIET, text=True, env=os.environ | {"JAX_PLATFORMS": "cpu"}
+    )
+    distinct, count = map(int, told.split())
+    assert distinct == count >= 1000
