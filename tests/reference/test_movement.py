@@ -167,6 +167,14 @@ ENTRY e {{
         assert outside(ball, ball.mid + (np.arange(300) == 257) * 2).any()
 
 
+@pytest.mark.parametrize("dtype", ["f64", "c128", "f32", "c64"])
+def test_every_index_is_exact_where_the_type_holds_it(dtype):
+    """A float64 counter decides a branch: with a radius it would not."""
+    (got,) = reference(f"HloModule m\nENTRY e {{\n  ROOT r = {dtype}[4] iota(), iota_dimension=0\n}}\n", [])
+    assert got.exact
+    assert got.mid.tolist() == [0, 1, 2, 3]
+
+
 # ---------------------------------------------------------------- bitcast
 
 

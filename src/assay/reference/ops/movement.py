@@ -206,6 +206,8 @@ def iota(ctx: Context, instr: Instruction) -> Value:
     if shape.dtype.is_integer:
         held = counter.astype(held_dtype(shape.dtype))
         line = Ball(shape.dtype, wrap(shape.dtype, held if shape.dtype.bits >= 8 else counter))
+    elif shape.dtype.part.name == "f64":
+        line = Ball(shape.dtype, counter.astype(held_dtype(shape.dtype)))  # every index is a float64
     elif shape.dtype.is_float or shape.dtype.is_complex:
         line = ctx.rounded(shape.dtype, counter.astype(np.float64))
     else:
