@@ -5,20 +5,13 @@ the memory.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Iterator
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable
 
 from assay.hlo.module import Instruction
 from assay.reference.context import Context
+from assay.reference.pieces import BLOCK, Gathered, cut_ball, pieces
 from assay.reference.registry import Operation, operation
-from assay.reference.value import Array, Ball, Value
-
-BLOCK = 1 << 14  # elements; 128 KiB of float64
-
-Index = tuple[Any, ...]
+from assay.reference.value import Ball, Value
 
 
 def elementwise(*opcodes: str) -> Callable[[Operation], Operation]:
@@ -56,43 +49,11 @@ def blocked(function: Operation) -> Operation:
 
 
 def _gathered(function: Operation, ctx: Context, instr: Instruction, balls: list[Ball], dims: tuple[int, ...]) -> Value:
-    mid: Array | None = None
-    rad: Array | None = None
-    und: Array | None = None
-    dtype = balls[0].dtype
-    for index in blocks(dims):
+    whole = Gathered(dims)
+    for index in pieces(dims):
         # One piece for one operand, so that `x * x` is still seen to be a square.
-        pieces = {id(ball): cut(ball, index) if ball.dims else ball for ball in balls}
-        part = function(ctx, instr, *(pieces[id(ball)] for ball in balls))
+        cut = {id(ball): cut_ball(ball, index) if ball.dims else ball for ball in balls}
+        part = function(ctx, instr, *(cut[id(ball)] for ball in balls))
         assert isinstance(part, Ball)
-        if mid is None:
-            dtype, mid = part.dtype, np.empty(dims, part.mid.dtype)
-        mid[index] = part.mid
-        if part.rad is not None:
-            rad = np.zeros(dims) if rad is None else rad
-            rad[index] = part.rad
-        if part.und is not None:
-            und = np.zeros(dims, bool) if und is None else und
-            und[index] = part.und
-    assert mid is not None
-    return Ball(dtype, mid, rad, und)
-
-
-def cut(ball: Ball, index: Index) -> Ball:
-    return Ball(
-        ball.dtype,
-        ball.mid[index],
-        None if ball.rad is None else ball.rad[index],
-        None if ball.und is None else ball.und[index],
-    )
-
-
-def blocks(dims: tuple[int, ...]) -> Iterator[Index]:
-    """Indices of contiguous pieces of at most BLOCK elements, or of one row of the last axis that is cut."""
-    axis = 0
-    while math.prod(dims[axis + 1 :]) > BLOCK:
-        axis += 1
-    step = max(1, BLOCK // math.prod(dims[axis + 1 :]))
-    for outer in np.ndindex(*dims[:axis]):
-        for start in range(0, dims[axis], step):
-            yield (*outer, slice(start, start + step))
+        whole.put(index, part)
+    return whole.ball()

@@ -1,0 +1,267 @@
+"""What storing a float result in its type may commit: the formula of docs/reference.md, "Rounding".
+
+Nearly all results are plain numbers well inside the range of their type, and for those the error is a factor of the
+size. `stored` works that out for a whole array in few passes, finds the elements that are not so (`odd`: special,
+subnormal, next to overflow), and gives those alone to the full rule (`_local`, `settled`).
+
+Arrays are real or complex, of one shape; functions run under `np.errstate(all="ignore")`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from assay.hlo.shape import DTYPES, DType
+from assay.reference.pieces import cut, pieces
+from assay.reference.policy import Policy
+from assay.reference.value import Array, Ball, round_to, total, union
+
+
+@lru_cache(maxsize=64)
+def unit_roundoff(dtype: DType) -> float:
+    """Half the distance from 1 to the next larger value of `dtype` (of its parts, where complex)."""
+    return 2.0 ** -(dtype.part.mantissa + 1)
+
+
+@lru_cache(maxsize=64)
+def smallest_normal(dtype: DType) -> float:
+    return 2.0**dtype.part.min_exponent
+
+
+def flushes(policy: Policy, dtype: DType) -> bool:
+    """Whether subnormals of `dtype` may be flushed. f16 and the 8-bit types are computed in f32, where theirs are
+    normal.
+    """
+    return policy.flush_subnormals and dtype.part.min_exponent <= -126
+
+
+def stored(
+    policy: Policy,
+    dtype: DType,
+    mid: Array,
+    rad: Array | None,
+    und: Array | None,
+    ulps: float | None,
+    error: Array | None,
+    known: bool,
+) -> Ball:
+    """The ball of a result; arguments as of `Context.rounded`."""
+    if dtype.is_complex:
+        return settled(dtype, mid, total(rad, committed(policy, dtype, mid, rad, ulps, error, known)), und, policy)
+    radius, given = np.empty_like(mid), mid
+    inexact = False
+    for index in pieces(mid.shape):
+        part = radius[index]
+        few = _usual(dtype, given[index], cut(rad, index), ulps, cut(error, index), known, part)
+        if few is not None:
+            odd, few_mid, few_rad, few_error = few
+            local = committed(policy, dtype, few_mid, few_rad, ulps, few_error, known)
+            found = settled(dtype, few_mid, total(few_rad, local), None, policy)
+            part[odd] = 0.0 if found.rad is None else found.rad
+            if found.mid is not few_mid:
+                mid = mid.copy() if mid is given else mid
+                mid[index][odd] = found.mid
+            if found.und is not None and found.und.any():
+                open_ = np.zeros(mid.shape, bool)
+                open_[index][odd] = found.und
+                und = union(und, open_)
+        inexact = inexact or bool(part.item(0)) or bool(part.any())
+    return Ball(dtype, mid, radius if inexact else None, und)
+
+
+def drawn_bound(
+    policy: Policy, dtype: DType, mid: Array, rad: Array | None, ulps: float | None, error: Array | None
+) -> Array:
+    """What a sampled run draws an error within: the radius that `stored` would give, finite, in an array of its own."""
+    if dtype.is_complex:
+        radius = np.asarray(total(rad, committed(policy, dtype, mid, rad, ulps, error, False)))
+        return np.where(np.isfinite(radius), radius, 0.0)
+    radius = np.empty_like(mid)
+    few = _usual(dtype, mid, rad, ulps, error, False, radius)
+    if few is not None:
+        odd, few_mid, few_rad, few_error = few
+        found = np.asarray(total(few_rad, committed(policy, dtype, few_mid, few_rad, ulps, few_error, False)))
+        radius[odd] = np.where(np.isfinite(found), found, 0.0)
+    return radius
+
+
+def _usual(
+    dtype: DType,
+    mid: Array,
+    rad: Array | None,
+    ulps: float | None,
+    error: Array | None,
+    known: bool,
+    radius: Array,
+) -> tuple[Array, Array, Array | None, Array | None] | None:
+    """Fills `radius` with that of real numbers inside the range of their type. Gives what other elements there are:
+    (where, mid, rad, error).
+    """
+    u, factor, f64 = unit_roundoff(dtype), _factor(dtype, ulps), dtype.name == "f64"
+    size = np.abs(mid, out=np.empty_like(mid))
+    reach = size
+    if rad is None:
+        least, most = size.min(), size.max()
+        if known and not f64:
+            _of_exact(dtype, mid, size, ulps, radius)
+        else:
+            np.multiply(size, factor, out=radius)
+            if ulps is None and not f64:
+                np.multiply(radius, mid.astype(dtype.numpy).astype(np.float64) != mid, out=radius)
+    else:
+        least = np.subtract(size, rad, out=radius).min()
+        reach = np.add(size, rad, out=None if f64 else size)
+        most = reach.max()
+        np.multiply(reach, factor, out=radius)
+        if known and not f64:
+            _amend_exact(dtype, mid, rad, ulps, radius)
+    if f64:
+        radius += u * size  # our own midpoint is rounded too, and by how much is not known
+    if error is not None:
+        radius += error
+    if rad is not None:
+        radius += rad
+    lowest_usual = smallest_normal(dtype) * _above_normal(ulps)
+    # The radius is at most twice its factor of `most`.
+    if least >= lowest_usual and (most * (1 + 4 * factor) if error is None else most + radius.max()) < dtype.max:
+        return None
+    size = np.abs(mid)
+    lowest, reach = (size, size) if rad is None else (size - rad, size + rad)
+    odd = ((lowest < lowest_usual) & (reach > 0)) | ~(size + radius < dtype.max)
+    if not odd.any():
+        return None
+    few_rad, few_error = (None if x is None else np.broadcast_to(x, mid.shape)[odd] for x in (rad, error))
+    return odd, mid[odd], few_rad, few_error
+
+
+def _of_exact(dtype: DType, mid: Array, size: Array, ulps: float | None, out: Array) -> Array:
+    """How far a result of exact operands may be from `mid` once it is stored in `dtype` or kept in f32: rounding is
+    monotone, so that the ends of what a routine may give decide. Not finite where it overflows: see `settled`.
+    """
+    if ulps is None:
+        np.subtract(mid.astype(dtype.numpy).astype(np.float64), mid, out=out)
+        return np.abs(out, out=out)
+    np.multiply(size, 2 * ulps * unit_roundoff(dtype) + (0.0 if dtype.bits >= 32 else 2.0**-24), out=out)
+    ends = [(mid - out).astype(dtype.numpy), (mid + out).astype(dtype.numpy)]
+    for end in ends:
+        off = end.astype(np.float64)
+        off -= mid
+        np.maximum(out, np.abs(off, out=off), out=out)
+    return out
+
+
+def _amend_exact(dtype: DType, mid: Array, rad: Array, ulps: float | None, local: Array) -> None:
+    """The same for the elements of exact operands among others."""
+    exact = rad == 0
+    if not exact.any():
+        return
+    few = mid[exact]
+    local[exact] = _of_exact(dtype, few, np.abs(few), ulps, np.empty_like(few))
+
+
+def _factor(dtype: DType, ulps: float | None) -> float:
+    """The error of a routine, or of one rounding, relative to the result: one ulp is at most 2u, and the rounding
+    itself is the half ulp on top.
+    """
+    u = unit_roundoff(dtype)
+    return u if ulps is None else (2 * ulps + 1) * u
+
+
+def _above_normal(ulps: float | None) -> float:
+    """How far above the smallest normal a result may be flushed: a routine's own intermediate values may be (erf in
+    jaxlib 0.4.13).
+    """
+    return 1.0 if ulps is None else 64.0
+
+
+def committed(
+    policy: Policy,
+    dtype: DType,
+    mid: Array,
+    rad: Array | None,
+    ulps: float | None,
+    error: Array | None,
+    known: bool,
+) -> Array:
+    """Absolute bound on the error of storing any results in `dtype`."""
+    u = unit_roundoff(dtype)
+    size = np.abs(mid)
+    f64 = dtype.part.name == "f64"
+    if rad is None and ulps is None and not f64:
+        # A correctly rounded operation on exact operands: nothing where the result is representable.
+        rounded = round_to(dtype, mid)
+        local = np.abs(rounded - mid) if known else np.where(rounded == mid, 0.0, u * size)
+        local = np.where(np.isfinite(local), local, u * size)  # it overflows: see `settled`
+    else:
+        local = np.asarray(_factor(dtype, ulps) * (size if rad is None else size + rad))
+        exact = np.ones(mid.shape, bool) if rad is None else np.asarray(rad == 0)
+        if known and not f64 and not dtype.is_complex and exact.any():
+            few, few_size = mid[exact], size[exact]
+            off = _of_exact(dtype, few, few_size, ulps, np.empty_like(few))
+            local[exact] = np.where(np.isfinite(off), off, u * few_size)
+    if f64:
+        local = local + u * size
+    tiny = smallest_normal(dtype)
+    edge = tiny * _above_normal(ulps)
+    low = (size if rad is None else size - rad) < edge
+    if low.any():
+        step = tiny * 2.0**-dtype.part.mantissa
+        nonzero = low & ((size != 0) if rad is None else (size != 0) | (rad != 0))
+        if flushes(policy, dtype):
+            floor = np.minimum(size, edge) + step / 2
+        else:
+            floor = np.full_like(size, (0.5 if ulps is None else ulps + 0.5) * step)
+            if rad is None and ulps is None:
+                floor = local if f64 else np.maximum(local, np.abs(round_to(dtype, mid) - mid))
+        # Far below the smallest subnormal the result is zero for sure.
+        floor = np.where((size if rad is None else size + rad) < step / 4, size, floor)
+        local = np.where(nonzero, np.maximum(local, floor), local)
+    if dtype.is_complex and flushes(policy, dtype):
+        # Either part may be flushed alone.
+        parts = (np.abs(mid.real), np.abs(mid.imag))
+        small = (size > 0) & (size < tiny / u)
+        for part in parts:
+            small = small | ((part > 0) & (part < tiny))
+        local = np.where(small, local + 1.5 * tiny, local)
+    return local if error is None else local + error
+
+
+def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:
+    """A ball that keeps the invariants of `Ball`: overflow decided or marked, no NaN or infinity in the radius."""
+    if rad is not None and not rad.any():
+        rad = None
+    limit = dtype.part.max
+    half_step = limit * unit_roundoff(dtype) * 0.5  # values below limit + half_step round to limit
+    size = np.abs(mid) if not dtype.is_complex else np.maximum(np.abs(mid.real), np.abs(mid.imag))
+    reach = size if rad is None else size + rad
+    inside = reach < limit
+    if inside.all():
+        return Ball(dtype, mid, rad, und)
+    special = ~np.isfinite(mid)
+    if not dtype.part.has_inf and np.isinf(mid).any():
+        # Such a type turns an infinity into NaN, unless the value stays in a wider type.
+        und = union(und, np.isinf(mid)) if policy.excess_precision else und
+        mid = np.where(np.isinf(mid), np.nan, mid)
+    over = ~inside & ~special
+    if over.any():
+        threshold = limit + half_step
+        if policy.excess_precision and dtype.part.bits < 32:
+            threshold = max(threshold, F32.max * (1 + 2.0**-25))  # kept in f32, the value would not overflow before
+        sure = over & ((size if rad is None else size - rad) >= threshold)
+        if dtype.is_complex:
+            sure = np.zeros_like(sure)  # one part may overflow alone
+        und = union(und, over & ~sure)
+        if sure.any():
+            outcome = np.copysign(np.inf if dtype.has_inf else np.nan, mid)
+            mid = np.where(sure, outcome, mid)
+            special = special | sure
+    if rad is not None:
+        lost = ~np.isfinite(rad)
+        und = union(und, lost & ~special) if (lost & ~special).any() else und
+        rad = np.where(lost | special, 0.0, rad)
+    return Ball(dtype, mid, rad, und)
+
+
+F32 = DTYPES["f32"]
