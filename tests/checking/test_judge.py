@@ -86,10 +86,18 @@ def test_one_wrong_run_of_two_is_nondeterministic(answers):
 
 
 def test_two_right_runs_that_differ_agree_with_a_note():
-    hlo = ADD.replace("add(x, y)", "divide(x, y)")
-    one = np.array([1, 1, 1, 1], np.float32) / 3
-    next_to = np.nextafter(one, np.float32(1))
-    result = verdict([one, next_to], hlo=hlo, arguments=(np.ones(4, np.float32), np.full(4, 3, np.float32)))
+    hlo = """HloModule thirds
+ENTRY main {
+  x = f32[4] parameter(0)
+  three = f32[] constant(3)
+  y = f32[4] broadcast(three), dimensions={}
+  ROOT r = f32[4] divide(x, y)
+}
+"""
+    x = np.arange(1, 100, dtype=np.float32)
+    divided, multiplied = x / np.float32(3), x * np.float32(1 / 3)
+    apart = np.flatnonzero(divided != multiplied)[:4]
+    result = verdict([divided[apart], multiplied[apart]], hlo=hlo, arguments=(x[apart],))
     assert result.verdict == Verdict.AGREE
     assert any("two runs differ" in note for note in result.notes)
 

@@ -15,6 +15,7 @@ import numpy as np
 from assay.checking.scale import Scales
 from assay.errors import ReferenceLimit
 from assay.hlo.module import Module
+from assay.oracle.drift import Scale, constant_factors, scale
 from assay.oracle.evidence import says_nothing, says_too_little
 from assay.programs.program import Array
 from assay.reference.context import mark
@@ -25,6 +26,8 @@ from assay.reference.value import Ball, Token, flatten, union
 
 Step = Callable[[str], None]
 Leaves = list[Ball | Token]
+
+DRIFT_RUNS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Bounds:
     _plain: Leaves | None = None
     _scales: list[float] = field(default_factory=list)
     _sharp: tuple[Leaves, list[bool]] | None = None
+    _measures: list[Scale | None] | None = None
+    _runs: list[Leaves] = field(default_factory=list)
     _certain: dict[bool, Leaves] = field(default_factory=dict)
 
     def plain(self) -> Leaves:
@@ -94,14 +99,35 @@ class Bounds:
             self._certain[by_samples] = found
         return self._certain[by_samples]
 
-    def _evaluated(self, policy: Policy, watch: OnValue | None = None) -> Leaves:
-        self.step("evaluating the reference")
+    def measures(self) -> list[Scale | None]:
+        """For each output how its mean error is measured, None where it says nothing."""
+        if self._measures is None:
+            factors = constant_factors(self.module)
+            self._measures = [scale(b, factors) if isinstance(b, Ball) else None for b in self.sharp()[0]]
+        return self._measures
+
+    def runs(self, index: int) -> list[Array]:
+        """Output `index` in a few runs of the reference with random legal rounding, each element's its own."""
+        for number in range(len(self._runs), DRIFT_RUNS):
+            self.step(f"looking at systematic errors, run {number + 1} of {DRIFT_RUNS}")
+            rng = np.random.default_rng([2, number])
+            self._runs.append(self._evaluated(self.settings.policy, rng=rng))
+        found = [leaves[index] for leaves in self._runs]
+        return [leaf.mid for leaf in found if isinstance(leaf, Ball)]
+
+    def _evaluated(
+        self, policy: Policy, watch: OnValue | None = None, rng: np.random.Generator | None = None
+    ) -> Leaves:
+        if rng is None:
+            self.step("evaluating the reference")
         start = time.monotonic()
         try:
             result = evaluate(
                 self.module,
                 self.arguments,
                 policy,
+                rng=rng,
+                alike=False,
                 on_value=watch,
                 memory_limit=self.settings.memory_limit,
                 deadline=self._deadline(),

@@ -11,9 +11,10 @@ from typing import NoReturn
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
-from assay.checking.weigh import Weighed, compare, weigh, weigh_again
+from assay.checking.weigh import Weighed, weigh, weigh_again, weigh_other
 from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
 from assay.oracle.compare import OutputComparison
+from assay.oracle.drift import Drift
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
@@ -99,7 +100,7 @@ class _Case:
         if self.if_exact and not mostly_exact(self.bounds.plain()):
             return None
         weighed = weigh(self.bounds, first)
-        if not weighed.outside:
+        if not weighed.wrong:
             return self.agreement(weighed, first, second)
         if not all(map(same_bits, first, second)):
             return self.result(Verdict.NONDETERMINISTIC, "two runs of one executable differ", weighed, first)
@@ -164,7 +165,7 @@ class _Case:
 
     def agreement(self, weighed: Weighed, first: list[Array], second: list[Array]) -> CaseResult:
         if not all(map(same_bits, first, second)):
-            again = self.recompared(weighed, second)
+            again = weigh_other(self.bounds, second, weighed)
             if again.outside:
                 return self.result(Verdict.NONDETERMINISTIC, "two runs of one executable differ", again, second)
             self.notes.append("two runs differ in their bits, both inside the bound")
@@ -180,11 +181,12 @@ class _Case:
         """A result outside the bound: made sure of, then classed."""
         self.step("making sure of the mismatch")
         sure = weigh_again(self.bounds, target, weighed)
-        if not sure.outside:
-            kind = "sampled bound and inside the wider one of more samples"
-            if not any(weighed.sampled):
-                kind = "probable bound of an accumulation and inside the certain one"
-            self.notes.append(f"{MismatchClass.REASSOCIATION}: {weighed.outside} elements lie outside the {kind}")
+        if not sure.wrong:
+            if weighed.outside:
+                kind = "sampled bound and inside the wider one of more samples"
+                if not any(weighed.sampled):
+                    kind = "probable bound of an accumulation and inside the certain one"
+                self.notes.append(f"{MismatchClass.REASSOCIATION}: {weighed.outside} elements lie outside the {kind}")
             return self.result(Verdict.AGREE, "", sure, target)
         klass = self.classify(sure)
         if self.program.expected is not None and not expectation_notes(self.program.expected, target):
@@ -192,10 +194,6 @@ class _Case:
                 "the target computes what the program's author expects: doubt assay's reference first, and report it"
             )
         return self.result(Verdict.MISMATCH, "", sure, target, klass)
-
-    def recompared(self, weighed: Weighed, target: list[Array]) -> Weighed:
-        """Another array against the same bounds."""
-        return dataclasses.replace(weighed, comparisons=compare(self.bounds, weighed.balls, target))
 
     def classify(self, weighed: Weighed) -> MismatchClass:
         """EXCESS_PRECISION where the mismatch goes away with every declared rounding in place."""
@@ -209,8 +207,8 @@ class _Case:
                 "with xla_allow_excess_precision=false the program does not run, so the class is not certain"
             )
             return MismatchClass.MISCOMPILE
-        outside = self.recompared(weighed, strict).outside
-        return MismatchClass.MISCOMPILE if outside else MismatchClass.EXCESS_PRECISION
+        wrong = weigh_other(self.bounds, strict, weighed).wrong
+        return MismatchClass.MISCOMPILE if wrong else MismatchClass.EXCESS_PRECISION
 
     # ---- comparing and telling
 
@@ -228,7 +226,8 @@ class _Case:
         outputs = []
         for index, ((ball, was_sampled), compared) in enumerate(zip(arrays, weighed.comparisons, strict=True)):
             pattern = describe(ball, target[index], compared, candidates) if compared.outside else None
-            outputs.append(_output(index, names[index], ball, was_sampled, compared, pattern))
+            drift = weighed.drifts[index]
+            outputs.append(_output(index, names[index], ball, was_sampled, compared, pattern, drift))
         return CaseResult(
             self.program.name,
             self.inputs,
@@ -265,7 +264,13 @@ def same_bits(a: Array, b: Array) -> bool:
 
 
 def _output(
-    index: int, name: str, ball: Ball, sampled: bool, compared: OutputComparison, pattern: str | None
+    index: int,
+    name: str,
+    ball: Ball,
+    sampled: bool,
+    compared: OutputComparison,
+    pattern: str | None,
+    drift: Drift | None,
 ) -> OutputResult:
     peak = compared.peak
     return OutputResult(
@@ -285,6 +290,8 @@ def _output(
         "" if peak is None else str(compared.peak_target),
         "" if peak is None else f"{compared.peak_reference} ± {compared.peak_radius:.3g}",
         pattern,
+        None if drift is None else drift.mean,
+        None if drift is None else drift.allowed,
     )
 
 

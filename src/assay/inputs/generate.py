@@ -148,6 +148,16 @@ def _small_integers(rng: Generator, want: Want) -> Array:
     return np.clip(np.abs(values) if want.dtype.kind == "unsigned" else values, *_limits(want.dtype))
 
 
+def _sparse_integers(rng: Generator, want: Want) -> Array:
+    """One in sixteen is 1 or -1, the rest 0: exact even where a type holds few integers and its sums are long."""
+    if not want.dtype.is_float:
+        return _small_integers(rng, want)
+    values = rng.integers(0, 32, want.count, np.int64)
+    if want.domain.positive:
+        return _clipped(np.where(values == 0, 2.0, 1.0), want.domain)
+    return _clipped(np.where(values == 0, 1.0, np.where(values == 1, -1.0, 0.0)), want.domain)
+
+
 def _stamps(rng: Generator, want: Want) -> Array:
     """Each element its own flat index, modulo an odd number up to which the type holds all integers: every place has
     another value than its neighbours, and rows of a power of two differ."""
@@ -211,6 +221,7 @@ CLASSES: dict[str, Draw] = {
     "normal":         _normal,
     "log-uniform":    _log_uniform,
     "small-integers": _small_integers,
+    "sparse-integers": _sparse_integers,
     "stamps":         _stamps,
     "zeros":          _zeros,
     "ties":           _ties,

@@ -68,6 +68,8 @@ def _output(output: OutputResult) -> dict[str, Any]:
         "peak_target": output.peak_target,
         "peak_reference": output.peak_reference,
         "pattern": output.pattern,
+        "drift": output.drift,
+        "drift_allowed": output.drift_allowed,
     }
 
 

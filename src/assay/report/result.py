@@ -17,6 +17,7 @@ class OutputResult:
     elements = agreeing + outside + undecided. masked elements (the reference is NaN or infinite, and the target agrees)
     are among the agreeing. worst_ulp: largest deviation in units in the last place; worst_bound: in units of the bound.
     box: inclusive bounds in each dimension. bound: `ball`, or `ball+sampled` where some elements needed sampling.
+    drift: mean relative error of the output, where it is above `drift_allowed`, which is all that rounding explains.
     """
 
     index: int
@@ -35,6 +36,8 @@ class OutputResult:
     peak_target: str = ""
     peak_reference: str = ""
     pattern: str | None = None
+    drift: float | None = None
+    drift_allowed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,10 @@ def _summary(report: Report) -> str:
         return f"{text}, {len(cases)} cases" if len(cases) > 1 else text
     text = worst.why
     if worst.outputs and EXIT_CODE[worst.verdict] == 1:
-        bad = max(worst.outputs, key=lambda o: o.outside)
+        bad = max(worst.outputs, key=lambda o: (o.outside, o.drift is not None))
         wrong = f"{bad.outside} of {bad.elements} elements of output {bad.index} are wrong"
+        if not bad.outside and bad.drift is not None:
+            wrong = _drift(bad)
         text = "; ".join(part for part in (text, wrong, bad.pattern) if part)
     if len(cases) == 1:
         return text
@@ -91,13 +93,18 @@ def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool)
     if case.outputs:
         shown = case.outputs
         if not verbose and len(shown) > MANY_OUTPUTS:
-            shown = tuple(o for o in shown if o.outside or o.undecided)[:MANY_OUTPUTS] or shown[:MANY_OUTPUTS]
+            shown = (
+                tuple(o for o in shown if o.outside or o.undecided or o.drift is not None)[:MANY_OUTPUTS]
+                or shown[:MANY_OUTPUTS]
+            )
         console.print(_table(shown))
         if len(shown) < len(case.outputs):
             console.print(f"{len(case.outputs) - len(shown)} more outputs; --verbose shows them")
         for output in shown:
             if output.outside:
                 console.print(Text(_where(output)), soft_wrap=True)
+            elif output.drift is not None:
+                console.print(Text(_drift(output)), soft_wrap=True)
     for note in case.notes:
         console.print(Text(f"note: {note}"), soft_wrap=True)
     if case.stderr_tail:
@@ -148,6 +155,17 @@ def _where(output: OutputResult) -> str:
         box_ = ", ".join(str(low) if low == high else f"{low}:{high + 1}" for low, high in output.box or ())
         text = f"output {output.index}: wrong in [{box_}]; worst at {list(output.peak or ())}: {value}"
     return f"{text}; pattern: {output.pattern}" if output.pattern else text
+
+
+def _drift(output: OutputResult) -> str:
+    """A systematic error: no element is wrong for certain, all of them together are."""
+    assert output.drift is not None
+    assert output.drift_allowed is not None
+    side = "far from" if output.drift > 0 else "close to"
+    return (
+        f"output {output.index}: elements are {abs(output.drift):.2%} too {side} zero on average, and rounding "
+        f"explains {output.drift_allowed:.2%} at most"
+    )
 
 
 def _figure(value: float) -> str:
