@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.errors import Unsupported
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import DTYPES, DType, Shape
 from assay.reference.policy import Policy
@@ -151,10 +152,14 @@ class Context:
         mid = np.asarray(mid, held_dtype(dtype))
         if mid.size == 0:
             return Ball(dtype, mid)
+        if dtype.name in self.policy.unknown:
+            raise Unsupported(f"{dtype} under the policy {self.policy.name}", "nothing is known of it")
         if dtype.name in UNUSUAL:
             representable = round_to(dtype, mid) == mid
             return Ball(dtype, mid, None, union(und, ~representable, None if rad is None else rad > 0))
         with np.errstate(all="ignore"):
+            if not self.policy.excess_precision and known and ulps is None and error is None:
+                mid = _declared(dtype, mid, rad)
             local = self._rounding(dtype, mid, rad, ulps, known)
             if error is not None:
                 local = local + error
@@ -281,6 +286,12 @@ def _stored(dtype: DType, mid: Array, ulps: float | None) -> Array:
         low, high = round_to(dtype, mid - off), round_to(dtype, mid + off)
         local = np.maximum(off, np.maximum(np.abs(high - mid), np.abs(mid - low)))
     return np.where(np.isfinite(local), local, u * size)  # it overflows: see `settled`
+
+
+def _declared(dtype: DType, mid: Array, rad: Array | None) -> Array:
+    """Midpoints of exact operands as a target stores them that skips no declared rounding."""
+    stored = round_to(dtype, mid)
+    return stored if rad is None else np.where(rad == 0, stored, mid)
 
 
 def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:

@@ -17,30 +17,12 @@ from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context
+from assay.reference.multipliers import operand_error
 from assay.reference.ops.movement import joined, moved
 from assay.reference.products import integer_products, sum_of_products
 from assay.reference.registry import operation
 from assay.reference.sums import alike_products
 from assay.reference.value import Ball, Value, held_dtype
-
-# Precision algorithm -> how far it may be off, relative to the sum of |a||b| (xla_data.proto,
-# PrecisionConfig.Algorithm): an operand is a sum of one, two or three bf16 (u = 2^-8) or tf32 (u = 2^-11) parts, and
-# products of small parts are left out.
-ALGORITHM_ERROR = {
-    "dot_any_f8_any_f32": 0.0,
-    "dot_any_f8_any_f32_fast_accum": 2.0**-12,
-    "dot_f16_f16_f16": 2.0**-9,
-    "dot_f16_f16_f32": 2.0**-9,
-    "dot_bf16_bf16_bf16": 2.0**-6,
-    "dot_bf16_bf16_f32": 2.0**-6,
-    "dot_bf16_bf16_f32_x3": 2.0**-14,
-    "dot_bf16_bf16_f32_x6": 2.0**-21,
-    "dot_bf16_bf16_f32_x9": 2.0**-22,
-    "dot_tf32_tf32_f32": 2.0**-9,
-    "dot_tf32_tf32_f32_x3": 2.0**-20,
-    "dot_f32_f32_f32": 0.0,
-    "dot_f64_f64_f64": 0.0,
-}
 
 
 @operation("dot")
@@ -50,17 +32,8 @@ def dot(ctx: Context, instr: Instruction, a: Ball, b: Ball, *sparsity: Value) ->
     dims = attributes.dot_dims(instr)
     left = _matrices(a, dims.lhs_batch, dims.lhs_contracting, rows_first=True)
     right = _matrices(b, dims.rhs_batch, dims.rhs_contracting, rows_first=False)
-    found = matrix_product(ctx, instr.array.dtype, left, right, error=algorithm_error(instr))
+    found = matrix_product(ctx, instr.array.dtype, left, right, error=operand_error(ctx, instr, a, b))
     return reshaped(found, instr.array.dims)
-
-
-def algorithm_error(instr: Instruction) -> float:
-    name = attributes.word(instr, "algorithm", "dot_any")
-    if name in ("dot_any", "unset", "dot_unset", "ALG_UNSET"):
-        return 0.0
-    if name not in ALGORITHM_ERROR:
-        raise Unsupported(instr.opcode, f"algorithm={name}")
-    return ALGORITHM_ERROR[name]
 
 
 def _matrices(x: Ball, batch: Sequence[int], contracting: Sequence[int], *, rows_first: bool) -> Ball:
@@ -77,7 +50,7 @@ def reshaped(x: Ball, dims: Sequence[int]) -> Ball:
     return moved(x, lambda part: part.reshape(dims))
 
 
-def matrix_product(ctx: Context, result: DType, a: Ball, b: Ball, *, error: float = 0.0) -> Ball:
+def matrix_product(ctx: Context, result: DType, a: Ball, b: Ball, *, error: float) -> Ball:
     """(batch, m, k) by (batch, k, n) to (batch, m, n) of type `result`."""
     k = a.mid.shape[-1]
     if not (result.is_float or result.is_complex):
@@ -102,18 +75,18 @@ def ragged_dot(ctx: Context, instr: Instruction, a: Ball, b: Ball, sizes: Ball) 
     axis = ragged[0]
     ends = np.minimum(np.cumsum(sizes.mid.astype(np.int64)), a.mid.shape[axis])
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
-    result = instr.array
+    result, error = instr.array, operand_error(ctx, instr, a, b)
     if axis in dims.lhs_batch:
         left = _matrices(a, dims.lhs_batch, dims.lhs_contracting, rows_first=True)
         right = _matrices(b, dims.rhs_batch, dims.rhs_contracting, rows_first=False)
-        return reshaped(matrix_product(ctx, result.dtype, left, right), result.dims)
+        return reshaped(matrix_product(ctx, result.dtype, left, right, error=error), result.dims)
     if axis in dims.lhs_contracting:
         other = dims.rhs_contracting[dims.lhs_contracting.index(axis)]
         parts = []
         for low, high in spans:
             left = _matrices(_cut(a, axis, low, high), dims.lhs_batch, dims.lhs_contracting, rows_first=True)
             right = _matrices(_cut(b, other, low, high), dims.rhs_batch, dims.rhs_contracting, rows_first=False)
-            parts.append(reshaped(matrix_product(ctx, result.dtype, left, right), result.dims[1:]))
+            parts.append(reshaped(matrix_product(ctx, result.dtype, left, right, error=error), result.dims[1:]))
         return joined(parts, np.stack)
     # The ragged dimension is a free one: it comes after the batch dimensions of the result.
     free = [d for d in range(a.mid.ndim) if d not in dims.lhs_batch and d not in dims.lhs_contracting]
@@ -132,7 +105,7 @@ def ragged_dot(ctx: Context, instr: Instruction, a: Ball, b: Ball, sizes: Ball) 
         left = _matrices(_cut(a, axis, low, high), dims.lhs_batch, dims.lhs_contracting, rows_first=True)
         slab = _indexed(b, group_axis, group)
         right = _matrices(slab, without(dims.rhs_batch), without(dims.rhs_contracting), rows_first=False)
-        parts.append(reshaped(matrix_product(ctx, result.dtype, left, right), dims_of_part))
+        parts.append(reshaped(matrix_product(ctx, result.dtype, left, right, error=error), dims_of_part))
     return joined(parts, lambda arrays: np.concatenate(arrays, at))
 
 

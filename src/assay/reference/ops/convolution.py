@@ -18,6 +18,7 @@ from assay.hlo.attributes import WindowDim
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context, mark
+from assay.reference.multipliers import operand_error
 from assay.reference.ops.movement import moved
 from assay.reference.products import integer_products, sum_of_products
 from assay.reference.registry import operation
@@ -53,7 +54,8 @@ def convolution(ctx: Context, instr: Instruction, lhs: Ball, rhs: Ball) -> Value
     terms = prod(_meeting(w) for w in windows) * b.mid.shape[-2]
     result = instr.array.dtype
     if result.is_float or result.is_complex:
-        found = sum_of_products(ctx, result, a, b, f, terms, partial(_alike, terms))
+        error = operand_error(ctx, instr, lhs, rhs)
+        found = sum_of_products(ctx, result, a, b, f, terms, partial(_alike, terms), error=error)
         if rhs.mid.dtype.kind in "fc" and _adds_zeros(windows) and not np.isfinite(rhs.mid).all():
             # Whether an infinite weight meets the padding's zeros is the implementation's affair.
             found = mark(found, ~np.isfinite(found.mid))

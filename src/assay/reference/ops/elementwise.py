@@ -200,7 +200,7 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         rewrites.merged_exponentials(ctx, instr, a.dtype, mid),
     ):
         error = error if other is None else np.maximum(error, other)  # one of them, not all
-    return ctx.rounded(a.dtype, mid, rad, und, error=error)
+    return ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.division_ulps(a.dtype.name), error=error)
 
 
 def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
