@@ -50,7 +50,9 @@ class DType:
     @property
     def part(self) -> DType:
         """The real type of a complex type's parts; the type itself otherwise."""
-        return {"c64": DTYPES["f32"], "c128": DTYPES["f64"]}.get(self.name, self)
+        if self.kind != "complex":
+            return self
+        return DTYPES["f32" if self.bits == 64 else "f64"]
 
     def __str__(self) -> str:
         return self.name

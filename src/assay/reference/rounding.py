@@ -1,4 +1,4 @@
-"""What storing a float result in its type may commit: the formula of docs/reference.md, "Rounding".
+"""What storing a float result in its type may commit: the formula of docs/bounds.md, "Rounding".
 
 Nearly all results are plain numbers well inside the range of their type, and for those the error is a factor of the
 size. `stored` works that out for a whole array in few passes, finds the elements that are not so (`odd`: special,
@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from assay.hlo.shape import DTYPES, DType
-from assay.reference.pieces import cut, pieces
+from assay.reference.pieces import WHOLE, Index, cut, pieces
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, round_to, total, union
 
@@ -37,6 +37,9 @@ def flushes(policy: Policy, dtype: DType) -> bool:
     return policy.flush_subnormals and dtype.part.min_exponent <= -126
 
 
+FEW = 256  # elements up to which picking some costs more than it saves
+
+
 def stored(
     policy: Policy,
     dtype: DType,
@@ -54,9 +57,11 @@ def stored(
     inexact = False
     for index in pieces(mid.shape):
         part = radius[index]
-        few = _usual(dtype, given[index], cut(rad, index), ulps, cut(error, index), known, part)
-        if few is not None:
-            odd, few_mid, few_rad, few_error = few
+        odd = _usual(dtype, given[index], cut(rad, index), ulps, cut(error, index), known, part)
+        if odd is not None and mid.size <= FEW:
+            return settled(dtype, mid, total(rad, committed(policy, dtype, mid, rad, ulps, error, known)), und, policy)
+        if odd is not None:
+            few_mid, few_rad, few_error = given[index][odd], _picked(rad, index, odd), _picked(error, index, odd)
             local = committed(policy, dtype, few_mid, few_rad, ulps, few_error, known)
             found = settled(dtype, few_mid, total(few_rad, local), None, policy)
             part[odd] = 0.0 if found.rad is None else found.rad
@@ -79,12 +84,16 @@ def drawn_bound(
         radius = np.asarray(total(rad, committed(policy, dtype, mid, rad, ulps, error, False)))
         return np.where(np.isfinite(radius), radius, 0.0)
     radius = np.empty_like(mid)
-    few = _usual(dtype, mid, rad, ulps, error, False, radius)
-    if few is not None:
-        odd, few_mid, few_rad, few_error = few
-        found = np.asarray(total(few_rad, committed(policy, dtype, few_mid, few_rad, ulps, few_error, False)))
+    odd = _usual(dtype, mid, rad, ulps, error, False, radius)
+    if odd is not None:
+        few_rad, few_error = _picked(rad, WHOLE, odd), _picked(error, WHOLE, odd)
+        found = np.asarray(total(few_rad, committed(policy, dtype, mid[odd], few_rad, ulps, few_error, False)))
         radius[odd] = np.where(np.isfinite(found), found, 0.0)
     return radius
+
+
+def _picked(array: Array | None, index: Index, odd: Array) -> Array | None:
+    return None if array is None else array[index][odd]
 
 
 def _usual(
@@ -95,9 +104,9 @@ def _usual(
     error: Array | None,
     known: bool,
     radius: Array,
-) -> tuple[Array, Array, Array | None, Array | None] | None:
-    """Fills `radius` with that of real numbers inside the range of their type. Gives what other elements there are:
-    (where, mid, rad, error).
+) -> Array | None:
+    """Fills `radius` with that of real numbers inside the range of their type. Gives where elements are something
+    else, None for nowhere.
     """
     u, factor, f64 = unit_roundoff(dtype), _factor(dtype, ulps), dtype.name == "f64"
     size = np.abs(mid, out=np.empty_like(mid))
@@ -105,45 +114,58 @@ def _usual(
     if rad is None:
         least, most = size.min(), size.max()
         if known and not f64:
-            _of_exact(dtype, mid, size, ulps, radius)
+            _of_exact(dtype, mid, size, ulps, error, radius)
         else:
             np.multiply(size, factor, out=radius)
             if ulps is None and not f64:
-                np.multiply(radius, mid.astype(dtype.numpy).astype(np.float64) != mid, out=radius)
+                np.multiply(radius, _inexact(dtype, mid, error), out=radius)
+            if error is not None:
+                radius += error
     else:
         least = np.subtract(size, rad, out=radius).min()
         reach = np.add(size, rad, out=None if f64 else size)
         most = reach.max()
         np.multiply(reach, factor, out=radius)
+        if error is not None:
+            radius += error
         if known and not f64:
-            _amend_exact(dtype, mid, rad, ulps, radius)
+            _amend_exact(dtype, mid, rad, ulps, error, radius)
     if f64:
         radius += u * size  # our own midpoint is rounded too, and by how much is not known
-    if error is not None:
-        radius += error
     if rad is not None:
         radius += rad
     lowest_usual = smallest_normal(dtype) * _above_normal(ulps)
+    least = least if error is None else least - error.max()
     # The radius is at most twice its factor of `most`.
     if least >= lowest_usual and (most * (1 + 4 * factor) if error is None else most + radius.max()) < dtype.max:
         return None
     size = np.abs(mid)
     lowest, reach = (size, size) if rad is None else (size - rad, size + rad)
+    lowest = lowest if error is None else lowest - error
     odd = ((lowest < lowest_usual) & (reach > 0)) | ~(size + radius < dtype.max)
-    if not odd.any():
-        return None
-    few_rad, few_error = (None if x is None else np.broadcast_to(x, mid.shape)[odd] for x in (rad, error))
-    return odd, mid[odd], few_rad, few_error
+    return odd if odd.any() else None
 
 
-def _of_exact(dtype: DType, mid: Array, size: Array, ulps: float | None, out: Array) -> Array:
+def _inexact(dtype: DType, mid: Array, error: Array | None) -> Array:
+    """Where a result of exact operands is not representable, or may be another before it is rounded."""
+    found: Array = mid.astype(dtype.numpy).astype(np.float64) != mid
+    return found if error is None else found | (error > 0)
+
+
+def _of_exact(dtype: DType, mid: Array, size: Array, ulps: float | None, error: Array | None, out: Array) -> Array:
     """How far a result of exact operands may be from `mid` once it is stored in `dtype` or kept in f32: rounding is
-    monotone, so that the ends of what a routine may give decide. Not finite where it overflows: see `settled`.
+    monotone, so that the ends of what may be rounded (`mid` within the routine's ulps and `error`) decide. Not finite
+    where it overflows: see `settled`.
     """
-    if ulps is None:
+    if ulps is None and error is None:
         np.subtract(mid.astype(dtype.numpy).astype(np.float64), mid, out=out)
         return np.abs(out, out=out)
-    np.multiply(size, 2 * ulps * unit_roundoff(dtype) + (0.0 if dtype.bits >= 32 else 2.0**-24), out=out)
+    if ulps is None:
+        out[...] = 0.0
+    else:
+        np.multiply(size, 2 * ulps * unit_roundoff(dtype) + (0.0 if dtype.bits >= 32 else 2.0**-24), out=out)
+    if error is not None:
+        out += error
     ends = [(mid - out).astype(dtype.numpy), (mid + out).astype(dtype.numpy)]
     for end in ends:
         off = end.astype(np.float64)
@@ -152,13 +174,13 @@ def _of_exact(dtype: DType, mid: Array, size: Array, ulps: float | None, out: Ar
     return out
 
 
-def _amend_exact(dtype: DType, mid: Array, rad: Array, ulps: float | None, local: Array) -> None:
+def _amend_exact(dtype: DType, mid: Array, rad: Array, ulps: float | None, error: Array | None, local: Array) -> None:
     """The same for the elements of exact operands among others."""
     exact = rad == 0
     if not exact.any():
         return
-    few = mid[exact]
-    local[exact] = _of_exact(dtype, few, np.abs(few), ulps, np.empty_like(few))
+    few, few_error = mid[exact], None if error is None else np.broadcast_to(error, mid.shape)[exact]
+    local[exact] = _of_exact(dtype, few, np.abs(few), ulps, few_error, np.empty_like(few))
 
 
 def _factor(dtype: DType, ulps: float | None) -> float:
@@ -188,35 +210,37 @@ def committed(
     """Absolute bound on the error of storing any results in `dtype`."""
     u = unit_roundoff(dtype)
     size = np.abs(mid)
+    more: Array | float = 0.0 if error is None else error
     f64 = dtype.part.name == "f64"
-    if rad is None and ulps is None and not f64:
+    by_ends = known and not f64 and not dtype.is_complex
+    if rad is None and ulps is None and not f64 and not by_ends:
         # A correctly rounded operation on exact operands: nothing where the result is representable.
         rounded = round_to(dtype, mid)
-        local = np.abs(rounded - mid) if known else np.where(rounded == mid, 0.0, u * size)
-        local = np.where(np.isfinite(local), local, u * size)  # it overflows: see `settled`
+        local = np.abs(rounded - mid) if known else np.where((rounded == mid) & (more == 0), 0.0, u * size)
+        local = np.where(np.isfinite(local), local, u * size) + more  # it overflows: see `settled`
     else:
-        local = np.asarray(_factor(dtype, ulps) * (size if rad is None else size + rad))
+        local = np.asarray(_factor(dtype, ulps) * (size if rad is None else size + rad) + more)
         exact = np.ones(mid.shape, bool) if rad is None else np.asarray(rad == 0)
-        if known and not f64 and not dtype.is_complex and exact.any():
-            few, few_size = mid[exact], size[exact]
-            off = _of_exact(dtype, few, few_size, ulps, np.empty_like(few))
-            local[exact] = np.where(np.isfinite(off), off, u * few_size)
+        if by_ends and exact.any():
+            few, few_error = mid[exact], None if error is None else np.broadcast_to(error, mid.shape)[exact]
+            off = _of_exact(dtype, few, size[exact], ulps, few_error, np.empty_like(few))
+            local[exact] = np.where(np.isfinite(off), off, local[exact])
     if f64:
         local = local + u * size
     tiny = smallest_normal(dtype)
     edge = tiny * _above_normal(ulps)
-    low = (size if rad is None else size - rad) < edge
+    low = (size if rad is None else size - rad) - more < edge
     if low.any():
         step = tiny * 2.0**-dtype.part.mantissa
         nonzero = low & ((size != 0) if rad is None else (size != 0) | (rad != 0))
         if flushes(policy, dtype):
-            floor = np.minimum(size, edge) + step / 2
+            floor = np.minimum(size, edge) + step / 2 + more
+        elif rad is None and ulps is None:
+            floor = local if f64 or error is not None else np.maximum(local, np.abs(round_to(dtype, mid) - mid))
         else:
-            floor = np.full_like(size, (0.5 if ulps is None else ulps + 0.5) * step)
-            if rad is None and ulps is None:
-                floor = local if f64 else np.maximum(local, np.abs(round_to(dtype, mid) - mid))
+            floor = np.full_like(size, (0.5 if ulps is None else ulps + 0.5) * step) + more
         # Far below the smallest subnormal the result is zero for sure.
-        floor = np.where((size if rad is None else size + rad) < step / 4, size, floor)
+        floor = np.where((size if rad is None else size + rad) + more < step / 4, size, floor)
         local = np.where(nonzero, np.maximum(local, floor), local)
     if dtype.is_complex and flushes(policy, dtype):
         # Either part may be flushed alone.
@@ -225,7 +249,7 @@ def committed(
         for part in parts:
             small = small | ((part > 0) & (part < tiny))
         local = np.where(small, local + 1.5 * tiny, local)
-    return local if error is None else local + error
+    return local
 
 
 def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:

@@ -12,6 +12,7 @@ is that infinity or NaN.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ class Token:
 Value = Ball | Token | tuple["Value", ...]
 
 
+@lru_cache(maxsize=64)
 def held_dtype(dtype: DType) -> np.dtype[Any]:
     """The NumPy dtype of `Ball.mid`: float64, complex128, bool, or the smallest NumPy integer that holds the type."""
     if dtype.is_float:
