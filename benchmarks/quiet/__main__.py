@@ -25,7 +25,6 @@ from everything import chosen
 from summary import difference, line, table
 
 from assay.checking.api import Request, check_path
-from assay.errors import AssayError
 from assay.report.json_form import as_dict
 from programs import Entry
 
@@ -120,8 +119,9 @@ def _check(batch: Batch) -> list[dict[str, Any]]:
     start = time.monotonic()
     try:
         cases = as_dict(check_path(str(CASES), Request(seed=seed)))["cases"]
-    except AssayError as error:
-        cases = [{"name": f"{CASES.name}: {title}", "verdict": "unverified", "why": str(error)} for title in titles]
+    except Exception as error:  # assay's own fault, which is counted and must not end the run
+        why = f"{type(error).__name__}: {error}"
+        cases = [{"name": f"{CASES.name}: {title}", "verdict": "unverified", "why": why} for title in titles]
     wall = (time.monotonic() - start) / len(titles)
     found = []
     for title, dtype in zip(titles, dtypes, strict=True):
