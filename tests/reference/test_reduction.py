@@ -339,3 +339,14 @@ def test_sampled_runs_stay_near():
         np.testing.assert_allclose(total.mid, exact, rtol=1e-4)
         np.testing.assert_array_equal(index.mid, x.argmax(1))
         np.testing.assert_array_equal(largest.mid, x.max(1))
+
+
+@pytest.mark.parametrize("count", [1, 2, 32, 33, 100, 1000])
+@pytest.mark.parametrize("body", [lax.add, lax.mul, lax.max, lax.min, lambda a, b: a + b + a * b])
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_an_initial_value_that_is_not_neutral_counts_as_often_as_the_compiler_likes(count, body, dtype):
+    """XLA:CPU drops it where there is one element, and counts it once for each part of a long reduction."""
+    x = np.random.default_rng(0).integers(-1, 2, (count, 5)).astype(dtype)
+    (ball,) = assert_agree(lambda x: lax.reduce(x, dtype(2), body, [0]), x, decided=False)
+    if 1 < count <= 32:
+        assert ball.und is None or not ball.und.any()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from assay.hlo.shape import DType
-from assay.reference.context import Context, flushes, smallest_normal, unit_roundoff
+from assay.reference.context import Context, flushes, mark, smallest_normal, unit_roundoff
 from assay.reference.sums import alike, exactly, infinity_lost, summed, whole
 from assay.reference.value import Array, Ball, total, union, wrap
 
@@ -59,8 +59,54 @@ def over_axes(ctx: Context, dims: Sequence[int], axes: Sequence[int]) -> Over:
 def fold(ctx: Context, kind: str, x: Ball, init: Ball, over: Over) -> Ball:
     """The reduction of x by a body of this kind (`bodies.KINDS`)."""
     if not (x.dtype.is_float or x.dtype.is_complex):
-        return _fold_integers(kind, x, init, over)
-    return _FLOAT_FOLDS[kind](ctx, x, init, over)
+        found = _fold_integers(kind, x, init, over)
+    else:
+        found = _FLOAT_FOLDS[kind](ctx, x, init, over)
+    often = over.terms == 1 or over.terms > ONCE
+    return of_any_start(ctx, kind, found, x, over) if often and not starts_neutral(kind, init) else found
+
+
+def starts_neutral(kind: str, init: Ball) -> bool:
+    """Whether the initial value is the neutral element of a body of this kind: it changes nothing however often it
+    counts.
+    """
+    if not init.exact:
+        return False
+    least: float
+    most: float
+    if init.dtype.is_float:
+        most, least = (np.inf, -np.inf) if init.dtype.has_inf else (init.dtype.max, -init.dtype.max)
+    elif init.dtype.is_integer:
+        half = 1 << (init.dtype.bits - 1)
+        least, most = (-half, half - 1) if init.dtype.kind == "signed" else (0, 2 * half - 1)
+    else:
+        least, most = 0, 1
+    ones = most if init.dtype.kind != "signed" else -1
+    values = {"add": 0, "or": 0, "xor": 0, "multiply": 1, "and": ones, "maximum": least, "minimum": most}
+    return bool((init.mid == values[kind]).all())
+
+
+def of_any_start(ctx: Context, kind: str, found: Ball, x: Ball, over: Over) -> Ball:
+    """What is left of a reduction whose initial value is not neutral: decided where that value changes nothing.
+
+    A compiler may take the initial value for neutral and use it any number of times (StableHLO's specification of
+    reduce leaves that to the implementation). XLA:CPU drops it where one element is reduced, and counts it 34 times in
+    a sum of 1,000 (jaxlib 0.12.0.1: the tree reduction rewriter, which cuts what is longer than 32).
+    """
+    ctx.notes.add("a reduction's initial value is not its body's neutral element: how often it counts is left open")
+    boolean = found.dtype.kind == "pred"
+    idempotent = kind in ("maximum", "minimum", "and", "or") or (boolean and kind in ("add", "multiply"))
+    if not idempotent and over.terms > 1:
+        return mark(found, np.ones(found.mid.shape, bool))
+    without = over.reduce((_PRED_UFUNCS if boolean else _INTEGER_UFUNCS)[kind], x.mid)
+    same = found.mid == without
+    if found.dtype.is_float or found.dtype.is_complex:
+        same |= np.isnan(found.mid) & np.isnan(without)
+    return mark(found, ~same)
+
+
+ONCE = 32
+"""A reduction of more than one and of at most so many terms counts its initial value once (measured)."""
 
 
 def kept_dims(dims: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ def real(ctx: Context, instr: Instruction, a: Ball) -> Value:
 @elementwise("imag")
 def imag(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if not a.dtype.is_complex:
-        return Ball(a.dtype, np.zeros_like(a.mid), None, a.und)
+        return ctx.rounded(a.dtype, np.zeros_like(a.mid), None, a.und)  # undecided in a type that has no zero
     return Ball(a.dtype.part, np.imag(a.mid), a.rad, a.und)
 
 

@@ -18,8 +18,8 @@ from assay.hlo import attributes
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import TupleShape
 from assay.reference.bodies import body_kind, call_batched, component_kinds
-from assay.reference.context import Context
-from assay.reference.folds import broadcast_ball, fold, kept_dims, over_axes
+from assay.reference.context import Context, mark
+from assay.reference.folds import ONCE, broadcast_ball, fold, kept_dims, over_axes
 from assay.reference.ops.movement import joined, moved
 from assay.reference.registry import operation
 from assay.reference.value import Ball, Value, flatten, union
@@ -63,8 +63,26 @@ def reduced_lines(ctx: Context, body: str, lines: Sequence[Ball], inits: Sequenc
     """The reduction of arrays (n, results) over n, for a body that is no fold."""
     direction = extremum_kind(ctx.module, body) if len(lines) == 2 else None
     if direction is not None:
-        return _extremum(ctx, direction, lines[0], lines[1], inits[0], inits[1])
-    return _any_body(ctx, body, lines, inits)
+        found = _extremum(ctx, direction, lines[0], lines[1], inits[0], inits[1])
+    else:
+        found = _any_body(ctx, body, lines, inits)
+    n = len(lines[0].mid)
+    return _of_any_start(ctx, body, found, lines, inits) if n == 1 or n > ONCE else found
+
+
+def _of_any_start(
+    ctx: Context, body: str, found: tuple[Ball, ...], lines: Sequence[Ball], inits: Sequence[Ball]
+) -> tuple[Ball, ...]:
+    """As `folds.of_any_start`: decided where one initial value more, or none, gives the same."""
+    if len(lines[0].mid) == 1:
+        others = [_rows(x, 0) for x in lines]
+    else:
+        starts = [broadcast_ball(init, found[0].mid.shape) for init in inits]
+        others = [x for x in flatten(call_batched(ctx, body, [*starts, *found])) if isinstance(x, Ball)]
+    differ = None
+    for one, other in zip(found, others, strict=True):
+        differ = union(differ, ~((one.mid == other.mid) | ((one.mid != one.mid) & (other.mid != other.mid))))
+    return tuple(mark(x, differ) for x in found)
 
 
 def _in_line(x: Ball, axes: Sequence[int]) -> Ball:
