@@ -8,6 +8,7 @@ bound at all (None, or infinity) where that does not settle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,6 @@ from assay.reference.context import unit_roundoff
 from assay.reference.value import Array
 
 _ROUNDS = 30
-_TRIALS = 6
-_SAFETY = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,11 @@ class Bounded:
 
 
 def roundoff(dtype: DType) -> float:
-    """The unit roundoff of one operation in `dtype`, a complex one counting for four; doubled for f64, where ours
-    counts too.
+    """The unit roundoff of one operation in `dtype`, sqrt(8) times as much for a complex one (Higham, Lemma 3.5);
+    doubled for f64, where ours counts too.
     """
-    u = unit_roundoff(dtype) * (4.0 if dtype.is_complex else 1.0)
-    return 2 * u if dtype.part.name == "f64" else u
+    u = unit_roundoff(dtype) * (np.sqrt(8.0) if dtype.is_complex else 1.0)
+    return float(2 * u if dtype.part.name == "f64" else u)
 
 
 def gamma(n: int, dtype: DType, confidence: float) -> float:
@@ -51,44 +50,75 @@ def gamma(n: int, dtype: DType, confidence: float) -> float:
     return float(min(n, confidence * np.sqrt(n)) * roundoff(dtype))
 
 
-def _settled(first: Array, again: object) -> Array | None:
-    """The smallest Y >= 0 with Y >= again(Y), by iteration from `first`; None where it does not settle."""
-    assert callable(again)
+def settled(first: Array, again: Callable[[Array], Array], told: Array | bool = True) -> Array | None:
+    """The smallest Y >= 0 with Y >= again(Y), by iteration from `first`; None where it does not settle in the elements
+    `told`.
+    """
     y = first
     for _ in range(_ROUNDS):
-        new: Array = again(y)
+        new = again(y)
         if not np.isfinite(new).all():
             return None
-        if (new <= y * (1 + 2.0**-20) + 1e-300).all():
+        if ((new <= y * (1 + 2.0**-20) + 1e-300) | ~np.asarray(told)).all():
             return new * (1 + 2.0**-10)
         y = new
     return None
 
 
-def cholesky(a: Bounded, gamma: float) -> Bounded | None:
-    """L with A = L L^H, from A's lower triangle; None where A may not be positive definite.
+def half(e: Array) -> Array:
+    """The strict upper triangle and half the diagonal."""
+    return np.asarray(np.triu(e, 1) + 0.5 * np.diag(e.diagonal()))
+
+
+def cholesky(a: Bounded, gamma: float) -> Bounded | int | None:
+    """L with A = L L^H, from A's lower triangle; k where the leading minor of order k is the first that is not
+    positive, None where that is open.
 
     |dA| <= gamma |L||L^H| (Higham, Theorem 10.3). With F = L^-1 dA L^-H the factor moves by L Y, Y lower triangular,
     Y + Y^H + Y Y^H = F, so |Y| <= half(|F| + |Y||Y|^T), half taking the lower triangle and half the diagonal (Sun
     1992).
     """
-    try:
-        factor = np.linalg.cholesky(a.mid)
-    except np.linalg.LinAlgError:
-        return None
-    n = len(factor)
+    n = len(a.mid)
     if n == 0:
-        return Bounded(factor, np.zeros(factor.shape))
+        return Bounded(a.mid, np.zeros(a.mid.shape))
+    potrf: Any = scipy.linalg.get_lapack_funcs("potrf", (a.mid,))
+    packed, failed = potrf(a.mid, lower=True, clean=True)
+    if failed > 0:
+        return failed if _fails_at(a, packed, failed, gamma) else None
+    found = _cholesky_rad(a, packed, gamma)
+    return None if found is None else Bounded(packed, found)
+
+
+def _cholesky_rad(a: Bounded, factor: Array, gamma: float) -> Array | None:
+    n = len(factor)
     size = np.abs(factor)
-    inverse = np.abs(scipy.linalg.solve_triangular(factor, np.eye(n), lower=True))
-    low = np.tril(a.rad)
-    error = gamma * (size @ size.T) + low + np.tril(low, -1).T
-    half = np.tri(n) - 0.5 * np.eye(n)
-    moved = inverse @ error @ inverse.T
-    y = _settled(half * moved, lambda y: half * (moved + y @ y.T))
+    with np.errstate(all="ignore"):
+        inverse = np.abs(scipy.linalg.solve_triangular(factor, np.eye(n), lower=True))
+        low = np.tril(a.rad)
+        error = gamma * (size @ size.T) + low + np.tril(low, -1).T
+        moved = inverse @ error @ inverse.T
+        y = settled(half(moved), lambda y: half(moved + y.T @ y))  # the transpose of Y
     if y is None or y.diagonal().max() >= 0.5:
         return None
-    return Bounded(factor, np.tril(size @ y))
+    return np.asarray(np.tril(size @ y.T))
+
+
+def _fails_at(a: Bounded, packed: Array, k: int, gamma: float) -> bool:
+    """Whether the k-th pivot a_kk - |l_k|^2 is below zero for certain, the minors before it being positive."""
+    before = k - 1
+    lead = Bounded(a.mid[:before, :before], a.rad[:before, :before])
+    factor = np.tril(packed[:before, :before])
+    rad = _cholesky_rad(lead, factor, gamma) if before else np.zeros((0, 0))
+    if rad is None:
+        return False
+    row = Bounded(a.mid[before, :before, None].conj(), a.rad[before, :before, None])
+    found = solve_triangular(Bounded(factor, rad), row, True, gamma, False) if before else row
+    if not np.isfinite(found.rad).all():
+        return False
+    size, spread = (np.abs(found.mid) ** 2).sum(), ((2 * np.abs(found.mid) + found.rad) * found.rad).sum()
+    diagonal = a.mid[before, before].real
+    room = a.rad[before, before] + spread + gamma * (np.abs(diagonal) + size + spread)
+    return bool(diagonal - size + room < 0)
 
 
 def solve_triangular(t: Bounded, b: Bounded, lower: bool, gamma: float, by_inversion: bool) -> Bounded:
@@ -132,110 +162,115 @@ def _solve_nonnegative(growth: Array, first: Array) -> Array | None:
     return bound if np.isfinite(bound).all() and (bound >= 0).all() else None
 
 
-def lu(a: Bounded, gamma: float) -> tuple[Bounded, Array] | None:
-    """(L below U as getrf stores them, pivots from 0) with partial pivoting; None where a pivot may be zero or has a
-    rival.
+def lu(a: Bounded, gamma: float) -> tuple[Bounded, Array, int, bool]:
+    """(L below U as getrf stores them, pivots from 0, how many pivots are decided, whether none can be zero) with
+    partial pivoting.
 
-    |dA| <= gamma |L||U| (Higham, Theorem 9.3). With F = L^-1 dA U^-1 the factors move by L X and Y U, X strictly lower
-    and Y upper triangular, (I + X)(I + Y) = I + F. A row i is no rival at step k if |l_ik| < 1 for all factors that
-    may be.
+    |dA| <= gamma |L||U| (Higham, Theorem 9.3). The radius is infinite for what depends on a pivot that is not decided:
+    all but the rows of U and columns of L before it.
     """
     m, n = a.mid.shape
     rank = min(m, n)
     if rank == 0:
-        return Bounded(a.mid, np.zeros(a.mid.shape)), np.zeros(0, np.int32)
-    packed, pivots = scipy.linalg.lu_factor(a.mid, check_finite=False) if m == n else _lu_rectangular(a.mid)
+        return Bounded(a.mid, np.zeros(a.mid.shape)), np.zeros(0, np.int32), 0, True
+    packed, pivots = getrf(a.mid)
     order = np.arange(m)
     for i, p in enumerate(pivots):
         order[[i, p]] = order[[p, i]]
     low = np.tril(packed[:, :rank], -1) + np.eye(m, rank)
     up = np.triu(packed[:rank])
-    if (up.diagonal() == 0).any():
-        return None
     error = gamma * (np.abs(low) @ np.abs(up)) + a.rad[order]
-    # Extend both factors to square ones by unit columns and rows, which move nothing.
-    full_low = np.eye(m, dtype=low.dtype)
-    full_low[:, :rank] = low
-    full_up = np.eye(n, dtype=up.dtype)
-    full_up[:rank] = up
-    low_inverse = np.abs(scipy.linalg.solve_triangular(full_low, np.eye(m), lower=True))
-    up_inverse = np.abs(scipy.linalg.solve_triangular(full_up, np.eye(n)))
-    if not (np.isfinite(low_inverse).all() and np.isfinite(up_inverse).all()):
-        return None
-    moved = low_inverse @ error @ up_inverse  # (m, n)
-
-    def again(f: Array) -> Array:
-        more: Array = moved + np.tril(f[:, :rank], -1) @ np.triu(f[:rank])
-        return more
-
-    f = _settled(moved, again)
-    if f is None or f[:rank, :rank].diagonal().max() >= 0.5:
-        return None
-    low_rad = np.abs(full_low)[:, :] @ np.pad(np.tril(f[:, :rank], -1), ((0, 0), (0, m - rank)))[:, :rank]
-    up_rad = np.pad(np.triu(f[:rank]), ((0, 0), (0, 0))) @ np.abs(full_up)
-    below = np.tril(np.abs(low), -1) + np.tril(low_rad, -1)
-    if (below >= 1).any():
-        return None
-    rad = np.zeros((m, n))
-    rad[:, :rank] += np.tril(low_rad, -1)
-    rad[:rank] += np.triu(up_rad)
-    return Bounded(packed, rad), np.asarray(pivots, np.int32)
+    rad = np.full((m, n), np.inf)
+    zero = up.diagonal() == 0
+    steps = int(np.argmax(zero)) if zero.any() else rank
+    while steps > 0:
+        found = lu_moves(low[:, :steps], up[:steps], error)
+        if found is not None:
+            sure = _sure_pivots(low[:, :steps], up[:steps, :steps], *found)
+            rad[:sure] = np.where(np.tri(m, n, -1, dtype=bool)[:sure], np.inf, found[1][:sure])
+            last = m if sure == rank else sure
+            inside = np.tri(m, sure, -1, dtype=bool) & (np.arange(m) < last)[:, None]
+            rad[:, :sure] = np.where(inside, found[0][:, :sure], rad[:, :sure])
+            # Whichever row wins a tie, a matrix that is of full rank for certain has no zero pivot.
+            regular = steps == rank and (sure == rank or lu_moves(low, up, 4 * error) is not None)
+            return Bounded(packed, rad), pivots, sure, regular
+        steps //= 2
+    return Bounded(packed, rad), pivots, 0, False
 
 
-def _lu_rectangular(a: Array) -> tuple[Array, Array]:
-    getrf: Any = scipy.linalg.get_lapack_funcs("getrf", (a,))
-    packed, pivots, _ = getrf(a)
-    return packed, pivots
+def getrf(a: Array) -> tuple[Array, Array]:
+    """LAPACK's own: (L below U, pivots from 0)."""
+    routine: Any = scipy.linalg.get_lapack_funcs("getrf", (a,))
+    packed, pivots, _ = routine(a)
+    return packed, np.asarray(pivots, np.int32)
 
 
-# ---------------------------------------------------------------- Householder
+def lu_moves(low: Array, up: Array, error: Array) -> tuple[Array, Array] | None:
+    """How far the factors L (m, k), unit lower trapezoidal, and U (k, n), upper, of k steps without pivoting may move
+    where L U + rest moves by `error` (m, n); None where nothing can be said.
 
-
-def householder(a: Bounded, gamma: float) -> tuple[Bounded, Bounded] | None:
-    """(V below R as geqrf stores them, tau); None where the sign of a diagonal element of R may change.
-
-    No componentwise theory is at hand: the radius is 16 times the largest move in six trials with A perturbed by its
-    backward error, gamma times a column's norm (Higham, Theorem 19.4), and by its radius. An estimate, not a proof.
+    With F = L^-1 dA U^-1, both completed to square matrices by unit vectors, the factors move by L X and Y U, X
+    strictly lower and Y upper triangular, (I + X)(I + Y) = I + F, so |F'| <= |F| + |X||Y| bounds both (Higham, 9.11;
+    Sun 1992).
     """
-    m, n = a.mid.shape
-    if min(m, n) == 0:
-        return Bounded(a.mid, np.zeros(a.mid.shape)), Bounded(np.zeros(0), np.zeros(0))
-    packed, tau = _geqrf(a.mid)
-    columns = gamma * np.sqrt((np.abs(a.mid) ** 2).sum(0, keepdims=True)) / np.sqrt(m)
-    rng = np.random.default_rng(0)
-    rad = np.zeros((m, n))
-    tau_rad = np.zeros(len(tau))
-    for _ in range(_TRIALS):
-        other, other_tau = _geqrf(a.mid + (columns + a.rad) * rng.choice([-1.0, 1.0], (m, n)))
-        rad = np.maximum(rad, np.abs(other - packed))
-        tau_rad = np.maximum(tau_rad, np.abs(other_tau - tau))
-    rad, tau_rad = _SAFETY * rad, _SAFETY * tau_rad
-    diagonal = np.abs(packed.diagonal())
-    steps = min(m - 1, n)
-    if (rad.diagonal()[:steps] >= diagonal[:steps]).any() or (tau_rad[:steps] >= 0.25).any():
+    m, k = low.shape
+    n = up.shape[1]
+    full_low, full_up = np.eye(m, dtype=low.dtype), np.eye(n, dtype=up.dtype)
+    full_low[:, :k], full_up[:k] = low, up
+    with np.errstate(all="ignore"):
+        low_inverse = np.abs(scipy.linalg.solve_triangular(full_low, np.eye(m), lower=True))
+        up_inverse = np.abs(scipy.linalg.solve_triangular(full_up, np.eye(n)))
+        moved = low_inverse @ error @ up_inverse  # (m, n)
+        if not np.isfinite(moved).all():
+            return None
+        f = settled(moved, lambda f: moved + np.tril(f[:, :k], -1) @ np.triu(f[:k]), _told(m, n, k))
+    if f is None or f[:k, :k].diagonal().max() >= 0.5:
         return None
-    return Bounded(packed, rad), Bounded(tau, tau_rad)
+    x = np.zeros((m, m))
+    x[:, :k] = np.tril(f[:, :k], -1)
+    return (np.abs(full_low) @ x)[:, :k], np.triu(f[:k]) @ np.abs(full_up)
 
 
-def _geqrf(a: Array) -> tuple[Array, Array]:
-    geqrf: Any = scipy.linalg.get_lapack_funcs("geqrf", (a,))
-    packed, tau, *_ = geqrf(a)
-    return packed, tau
+def _told(m: int, n: int, k: int) -> Array:
+    """What k steps of elimination work out: the first k rows and columns."""
+    told = np.zeros((m, n), bool)
+    told[:k] = True
+    told[:, :k] = True
+    return told
 
 
-def reflected(a: Bounded, tau: Bounded, gamma: float) -> Bounded:
-    """The first columns of H_1 .. H_k, H_i = I - tau_i v_i v_i^H, v_i below the diagonal of a, whose own is one.
+def _sure_pivots(low: Array, up: Array, low_rad: Array, up_rad: Array) -> int:
+    """How many pivots have no rival: a row i is none at step k where |l_ik| < 1 for all factors that may be.
 
-    A product of reflections is off by gamma a column (Higham, Lemma 19.3), and by what v_i and tau_i may move: dH_i
-    has norm at most dtau |v|^2 + 2 |tau| |v| |dv|, reflections themselves have norm one.
+    LAPACK takes |re| + |im| for the size of a complex number, so that candidates are compared before they are divided.
     """
-    m, n = a.mid.shape
-    q = np.eye(m, n, dtype=a.mid.dtype)
-    moved = 0.0
-    for i in reversed(range(len(tau.mid))):
-        v = np.concatenate([np.zeros(i), [1.0], a.mid[i + 1 :, i]])
-        dv = np.sqrt((a.rad[i + 1 :, i] ** 2).sum())
-        norm = np.sqrt((np.abs(v) ** 2).sum())
-        q -= tau.mid[i] * np.outer(v, v.conj() @ q)
-        moved += tau.rad[i] * (norm + dv) ** 2 + np.abs(tau.mid[i]) * (2 * norm + dv) * dv
-    return Bounded(q, np.full((m, n), np.expm1(moved) * (1 + gamma) + gamma))
+    m, k = low.shape
+    below = np.tri(m, k, -1, dtype=bool)
+    if not np.iscomplexobj(low):
+        rival = np.where(below, np.abs(low) + low_rad, 0.0) >= 1
+    else:
+        pivot, pivot_rad = up.diagonal(), up_rad[: len(up), : len(up)].diagonal()
+        candidate = low * pivot
+        spread = np.sqrt(2.0) * ((np.abs(low) + low_rad) * pivot_rad + low_rad * np.abs(pivot))
+        size = np.abs(candidate.real) + np.abs(candidate.imag) + spread
+        best = np.abs(pivot.real) + np.abs(pivot.imag) - np.sqrt(2.0) * pivot_rad
+        rival = below & (size >= best)
+    open_ = rival.any(0)
+    return int(np.argmax(open_)) if open_.any() else low.shape[1]
+
+
+def solve_general(a: Bounded, b: Bounded, error: Array) -> Bounded:
+    """X with A X = B, where A may be off by `error` besides its radius: |dx| <= |A^-1| ((E + ra)(|x| + |dx|) + rb)."""
+    n = len(a.mid)
+    nowhere = Bounded(np.zeros(b.mid.shape, np.result_type(a.mid, b.mid)), np.full(b.mid.shape, np.inf))
+    try:
+        x = np.linalg.solve(a.mid, b.mid)
+        inverse = np.abs(np.linalg.inv(a.mid))
+    except np.linalg.LinAlgError:
+        return nowhere
+    moved = error + a.rad
+    first, growing = inverse @ (moved @ np.abs(x) + b.rad), inverse @ moved
+    if not (np.isfinite(first).all() and np.isfinite(growing).all()) or growing.sum(1).max() >= 0.5:
+        return nowhere
+    bound = np.linalg.solve(np.eye(n) - growing, first)
+    return Bounded(x, np.abs(bound) * (1 + 2.0**-20))

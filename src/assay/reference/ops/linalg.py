@@ -1,109 +1,42 @@
-"""`cholesky`, `triangular-solve`, and the LAPACK custom calls of jaxlib's CPU backend.
+"""`cholesky`, `triangular-solve`, and the LAPACK calls for Cholesky, LU and triangular or tridiagonal systems.
 
-Bounds are backward errors (Higham, "Accuracy and Stability of Numerical Algorithms", chapters 8, 9, 10, 19) carried
-forward with componentwise perturbation theory, in `factors`. What a factorization leaves open is undecided:
-eigenvectors and singular vectors (sign, rotation), a pivot with a rival, a factorization that may fail.
-Matrices of a batch are worked on one after another.
+Bounds are backward errors (Higham, "Accuracy and Stability of Numerical Algorithms", chapters 8, 9, 10, 14) carried
+forward with componentwise perturbation theory, in `factors`. What a factorization leaves open is undecided: what
+depends on a pivot with a rival, a factorization that may fail. Matrices of a batch are worked on one after another.
+Sampled runs: see `lapack`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
-from assay.errors import Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Instruction
-from assay.hlo.shape import DTYPES, DType, TupleShape
 from assay.reference import factors
-from assay.reference.context import Context
+from assay.reference.context import Context, mark
 from assay.reference.factors import Bounded
+from assay.reference.ops.lapack import (
+    S32,
+    across,
+    draw,
+    gathered,
+    growth,
+    letter,
+    masked,
+    matrices,
+    output_shape,
+    outputs,
+    status,
+    typed,
+    unsure_matrices,
+    untyped,
+)
 from assay.reference.registry import custom_call, operation
 from assay.reference.value import Array, Ball, Value, union
 
-S32 = DTYPES["s32"]
 
-
-# ---------------------------------------------------------------- attributes of the calls
-
-
-def _options(instr: Instruction) -> dict[str, int]:
-    """`backend_config={uplo = 76 : ui8}` -> {"uplo": 76}: the options of a typed FFI call."""
-    text = instr.attributes.get("backend_config", "")
-    return {key: int(value) for key, value in re.findall(r"(\w+)\s*=\s*(\d+)\s*:", text)}
-
-
-def _option(instr: Instruction, key: str) -> str:
-    """An option that is a letter, as LAPACK takes it."""
-    options = _options(instr)
-    if key not in options:
-        raise Unsupported(instr.attributes.get("custom_call_target", instr.opcode), f"without the option {key}")
-    return chr(options[key])
-
-
-def _typed(routine: str) -> tuple[str, ...]:
-    return tuple(f"lapack_{kind}{routine}_ffi" for kind in "sdcz")
-
-
-def _untyped(routine: str, prefix: str = "lapack") -> tuple[str, ...]:
-    """The names of jaxlib before 0.4.32, which pass sizes and options as operands."""
-    return tuple(f"{prefix}_{kind}{routine}" for kind in "sdcz")
-
-
-# ---------------------------------------------------------------- batches
-
-
-def _matrices(x: Ball) -> list[Bounded]:
-    """The matrices of a batch, with their radii. (.., m, n) -> list of (m, n)"""
-    m, n = x.mid.shape[-2:]
-    mids = x.mid.reshape(-1, m, n)
-    rads = np.broadcast_to(0.0, mids.shape) if x.rad is None else x.rad.reshape(-1, m, n)
-    return [Bounded(mid, rad) for mid, rad in zip(mids, rads, strict=True)]
-
-
-def _unsure_matrices(*operands: Ball) -> Array:
-    """Which matrices of a batch have an undecided or not finite element. (batch,)"""
-    found: Array | None = None
-    for x in operands:
-        bad = ~np.isfinite(x.mid)
-        bad = bad if x.und is None else bad | x.und
-        found = union(found, np.asarray(bad.reshape(-1, x.mid.shape[-2] * x.mid.shape[-1]).any(1)))
-    assert found is not None
-    return found
-
-
-def _gathered(ctx: Context, dtype: DType, dims: Sequence[int], parts: Sequence[Bounded], und: Array | None) -> Ball:
-    """A ball of `dims` from the matrices or vectors of a batch; a radius that is not finite means undecided."""
-    if not parts:
-        return Ball(dtype, np.zeros(dims, np.complex128 if dtype.is_complex else np.float64))
-    mid = np.stack([part.mid for part in parts]).reshape(dims)
-    rad = np.stack([np.broadcast_to(part.rad, part.mid.shape) for part in parts]).reshape(dims)
-    lost = ~np.isfinite(rad) | ~np.isfinite(mid)
-    mid, rad = np.where(lost, 0.0, mid), np.where(lost, 0.0, rad)
-    und = union(und, lost) if lost.any() else und
-    return ctx.rounded(dtype, mid, None, und, error=rad)
-
-
-def _status(dims: tuple[int, ...], und: Array) -> Ball:
-    """LAPACK's info: 0 where all went well, undecided where it may not have."""
-    return Ball(S32, np.zeros(dims, np.int32), None, und.reshape(dims) if und.any() else None)
-
-
-def _across(flags: Array, dims: Sequence[int], trailing: int) -> Array | None:
-    """One flag a matrix -> one an element, where any is set."""
-    if not flags.any():
-        return None
-    lead = dims[: len(dims) - trailing]
-    return np.broadcast_to(flags.reshape(*lead, *(1,) * trailing), dims)
-
-
-def _gamma(ctx: Context, dtype: DType, n: int) -> float:
-    """The backward error of n operations, relative to the absolute values that take part, a complex one counting for
-    four.
-    """
-    return factors.gamma(n, dtype, ctx.policy.confidence)
+def _nothing(like: Array) -> Bounded:
+    return Bounded(np.zeros_like(like), np.full(like.shape, np.inf))
 
 
 # ---------------------------------------------------------------- Cholesky
@@ -112,34 +45,53 @@ def _gamma(ctx: Context, dtype: DType, n: int) -> float:
 @operation("cholesky")
 def cholesky(ctx: Context, instr: Instruction, a: Ball) -> Value:
     lower = attributes.flag(instr, "lower")
-    found, failed = _cholesky(ctx, a, lower)
+    found, info = _cholesky(ctx, a, lower)
     other = ~(np.tri(a.mid.shape[-1], dtype=bool) if lower else np.tri(a.mid.shape[-1], dtype=bool).T)
     # The other triangle is whatever the implementation leaves there.
-    und = union(found.und, np.broadcast_to(other, found.mid.shape), _across(failed, found.mid.shape, 2))
-    return Ball(found.dtype, found.mid, found.rad, und)
+    und = union(found.und, np.broadcast_to(other, found.mid.shape))
+    failed = across((info != 0).reshape(-1), found.mid.shape, 2)
+    return Ball(found.dtype, found.mid, found.rad, union(und, failed))
 
 
 def _cholesky(ctx: Context, a: Ball, lower: bool) -> tuple[Ball, Array]:
-    """The factor, with the other triangle as in `a`, and which matrices may not be positive definite."""
+    """The factor, with the other triangle as in `a`, and LAPACK's info for each matrix (batch..): 0, the order of the
+    first minor that is not positive, or -1 where it is open which.
+    """
     n = a.mid.shape[-1]
     keep = np.tri(n, dtype=bool) if lower else np.tri(n, dtype=bool).T
-    failed = _unsure_matrices(_masked(a, keep))
+    unsure = unsure_matrices(masked(a, keep))
+    info = np.zeros(unsure.shape, np.int32)
     parts = []
-    for i, matrix in enumerate(_matrices(a)):
+    for i, matrix in enumerate(matrices(a)):
         triangle = matrix if lower else matrix.adjoint()
-        factor = None if failed[i] else factors.cholesky(triangle, _gamma(ctx, a.dtype, n + 1))
-        if factor is None:
-            failed[i] = True
-            parts.append(Bounded(np.zeros_like(matrix.mid), np.zeros(matrix.mid.shape)))
-        else:
+        factor: Bounded | int | None = None
+        if not unsure[i]:
+            drawn = triangle if ctx.rng is None else Bounded(_moved_definite(ctx, a, triangle.mid), triangle.rad)
+            factor = factors.cholesky(drawn, 0.0 if ctx.rng is not None else growth(ctx, a.dtype, n + 1))
+        if isinstance(factor, Bounded):
             parts.append(factor if lower else factor.adjoint())
-    found = _gathered(ctx, a.dtype, a.mid.shape, parts, _across(failed, a.mid.shape, 2))
+        else:
+            info[i] = -1 if factor is None else factor
+            parts.append(_nothing(matrix.mid))
+    found = gathered(ctx, a.dtype, a.mid.shape, parts, across(info != 0, a.mid.shape, 2))
     und = union(None if found.und is None else found.und & keep, None if a.und is None else a.und & ~keep)
-    return Ball(a.dtype, np.where(keep, found.mid, a.mid), _where(keep, found.rad, a.rad), und), failed
+    factor_ball = Ball(a.dtype, np.where(keep, found.mid, a.mid), _where(keep, found.rad, a.rad), und)
+    return factor_ball, info.reshape(a.mid.shape[:-2])
 
 
-def _masked(x: Ball, keep: Array) -> Ball:
-    return Ball(x.dtype, np.where(keep, x.mid, 0.0), None, None if x.und is None else x.und & keep)
+def _moved_definite(ctx: Context, a: Ball, mid: Array) -> Array:
+    """A within the backward error of a Cholesky factorization: |dA| of some u sqrt(a_ii a_jj) (Higham, 10.1.1)."""
+    n = len(mid)
+    size = np.sqrt(np.abs(mid.diagonal()))
+    noise = draw(ctx, mid)
+    moved = np.tril(noise, -1) + np.diag(noise.diagonal().real)
+    scale = 2 * factors.roundoff(a.dtype) * (1 + np.sqrt(n) / 2)
+    return np.asarray(np.tril(mid) + scale * np.outer(size, size) * moved)
+
+
+def _info(info: Array) -> Ball:
+    open_ = info < 0
+    return Ball(S32, np.where(open_, 0, info).astype(np.int32), None, open_ if open_.any() else None)
 
 
 def _where(keep: Array, inside: Array | None, outside: Array | None) -> Array | None:
@@ -148,22 +100,16 @@ def _where(keep: Array, inside: Array | None, outside: Array | None) -> Array | 
     return np.where(keep, 0.0 if inside is None else inside, 0.0 if outside is None else outside)
 
 
-@custom_call(*_typed("potrf"))
+@custom_call(*typed("potrf"))
 def potrf(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    found, failed = _cholesky(ctx, a, _option(instr, "uplo") == "L")
-    return found, _status(a.mid.shape[:-2], failed)
+    found, info = _cholesky(ctx, a, letter(instr, "uplo") == "L")
+    return found, _info(info)
 
 
-@custom_call(*_untyped("potrf"))
+@custom_call(*untyped("potrf"))
 def potrf_untyped(ctx: Context, instr: Instruction, lower: Ball, batch: Ball, n: Ball, a: Ball) -> Value:
-    found, failed = _cholesky(ctx, a, bool(lower.mid))
-    return found, _status(_info_dims(instr, 1), failed)
-
-
-def _info_dims(instr: Instruction, index: int) -> tuple[int, ...]:
-    assert isinstance(instr.shape, TupleShape)
-    dims: tuple[int, ...] = instr.shape.elements[index].dims  # type: ignore[union-attr]
-    return dims
+    found, info = _cholesky(ctx, a, bool(lower.mid))
+    return found, _info(info.reshape(output_shape(instr, 1).dims))
 
 
 # ---------------------------------------------------------------- triangular systems
@@ -185,21 +131,21 @@ def triangular_solve(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Valu
     )
 
 
-@custom_call(*_typed("trsm"))
+@custom_call(*typed("trsm"))
 def trsm(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     return _solved(
         ctx,
         a,
         b,
-        left=_option(instr, "side") == "L",
-        lower=_option(instr, "uplo") == "L",
-        unit=_option(instr, "diag") == "U",
-        transpose=_option(instr, "trans_x"),
+        left=letter(instr, "side") == "L",
+        lower=letter(instr, "uplo") == "L",
+        unit=letter(instr, "diag") == "U",
+        transpose=letter(instr, "trans_x"),
         by_inversion=False,
     )
 
 
-@custom_call(*_untyped("trsm", "blas"))
+@custom_call(*untyped("trsm", "blas"))
 def trsm_untyped(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     left, lower, trans, diag, *_, a, b = operands
     return _solved(
@@ -221,10 +167,10 @@ def _solved(
     n = a.mid.shape[-1]
     keep = np.tri(n, k=-1 if unit else 0, dtype=bool)
     keep = keep if lower else keep.T
-    failed = _unsure_matrices(_masked(a, keep))
-    gamma = _gamma(ctx, b.dtype, n + 3)
+    failed = unsure_matrices(masked(a, keep))
+    gamma = growth(ctx, b.dtype, n + 3)
     parts = []
-    for t, rhs, bad in zip(_matrices(a), _matrices(b), failed, strict=True):
+    for t, rhs, bad in zip(matrices(a), matrices(b), failed, strict=True):
         t = Bounded(np.where(keep, t.mid, 0.0), np.where(keep, t.rad, 0.0))
         if unit:
             t = Bounded(t.mid + np.eye(n), t.rad)
@@ -234,137 +180,143 @@ def _solved(
         if not left:  # X op(T) = B is op(T)^T X^T = B^T
             flipped, rhs = not flipped, rhs.transpose()
         t = t.transpose() if flipped else t
-        if bad:
-            found = Bounded(np.zeros_like(rhs.mid), np.full(rhs.mid.shape, np.inf))
+        if bad and _all_nan(t, rhs) and not (a.und is not None and a.und.any()):
+            found = Bounded(np.full_like(rhs.mid, np.nan), np.zeros(rhs.mid.shape))
+        elif bad:
+            found = _nothing(rhs.mid)
+        elif ctx.rng is not None:
+            found = _drawn_solution(ctx, b, t, rhs, lower != flipped)
         else:
             found = factors.solve_triangular(t, rhs, lower != flipped, gamma, by_inversion)
         parts.append(found if left else found.transpose())
+    found_ball = gathered(ctx, b.dtype, b.mid.shape, parts, None)
     # An element of B reaches its whole column of X at most (its row, where A stands on the right).
     bad_b = ~np.isfinite(b.mid) if b.und is None else b.und | ~np.isfinite(b.mid)
-    und = np.broadcast_to(bad_b.any(-2 if left else -1, keepdims=True), b.mid.shape) if bad_b.any() else None
-    return _gathered(ctx, b.dtype, b.mid.shape, parts, und)
+    reached = np.broadcast_to(bad_b.any(-2 if left else -1, keepdims=True), b.mid.shape)
+    return mark(found_ball, reached & ~np.isnan(found_ball.mid))
 
 
-# ---------------------------------------------------------------- LU, QR
+def _all_nan(t: Bounded, rhs: Bounded) -> bool:
+    """Whether every division is by NaN, as after a Cholesky factorization that failed; a zero may be passed over."""
+    return bool(t.mid.size and np.isnan(t.mid.diagonal()).all() and (rhs.mid != 0).all())
 
 
-@custom_call(*_typed("getrf"))
+def _drawn_solution(ctx: Context, b: Ball, t: Bounded, rhs: Bounded, lower: bool) -> Bounded:
+    """Each column has a system of its own, (T + dT_j) x_j = b_j with |dT_j| some u |T|: to first order that is a
+    residual of u |T||x| with independent signs.
+    """
+    exact = factors.solve_triangular(t, rhs, lower, 0.0, False)
+    if not np.isfinite(exact.rad).all():
+        return exact
+    n = len(t.mid)
+    size = 2 * factors.roundoff(b.dtype) * (1 + np.sqrt(n) / 2) * (np.abs(t.mid) @ np.abs(exact.mid))
+    rest = factors.solve_triangular(t, Bounded(size * draw(ctx, exact.mid), np.zeros(size.shape)), lower, 0.0, False)
+    return Bounded(exact.mid + rest.mid, np.zeros(size.shape))
+
+
+# ---------------------------------------------------------------- LU
+
+
+@custom_call(*typed("getrf"))
 def getrf(ctx: Context, instr: Instruction, a: Ball) -> Value:
     """(LU, pivots from 1, info)"""
     *lead, m, n = a.mid.shape
     rank = min(m, n)
-    failed = _unsure_matrices(a)
-    parts, pivots = [], []
-    for i, matrix in enumerate(_matrices(a)):
-        found = None if failed[i] else factors.lu(matrix, _gamma(ctx, a.dtype, rank))
-        failed[i] = found is None
-        if found is None:
-            found = Bounded(np.zeros_like(matrix.mid), np.zeros(matrix.mid.shape)), np.zeros(rank, np.int32)
+    unsure = unsure_matrices(a)
+    parts, pivots, decided, regular = [], [], [], []
+    for matrix, bad in zip(matrices(a), unsure, strict=True):
+        if bad:
+            found = _nothing(matrix.mid), np.zeros(rank, np.int32), 0, False
+        elif ctx.rng is not None:
+            packed, order = (
+                factors.getrf(_moved_lu(ctx, a, matrix.mid)) if rank else (matrix.mid, np.zeros(0, np.int32))
+            )
+            found = Bounded(packed, np.zeros(packed.shape)), order, rank, True
+        else:
+            found = factors.lu(matrix, growth(ctx, a.dtype, rank))
         parts.append(found[0])
         pivots.append(found[1])
+        decided.append(found[2])
+        regular.append(found[3])
     order = np.reshape(np.asarray(pivots, np.int32), (*lead, rank)) + np.int32(1)
-    return (
-        _gathered(ctx, a.dtype, a.mid.shape, parts, _across(failed, a.mid.shape, 2)),
-        Ball(S32, order.astype(np.int32), None, _across(failed, order.shape, 1)),
-        _status(tuple(lead), failed),
+    open_ = np.arange(rank) >= np.reshape(np.asarray(decided, np.int64), (*lead, 1))
+    return outputs(
+        instr,
+        {
+            0: gathered(ctx, a.dtype, a.mid.shape, parts, None),
+            1: Ball(S32, order.astype(np.int32), None, open_ if open_.any() else None),
+            2: status(tuple(lead), ~np.asarray(regular, bool)),
+        },
     )
 
 
-@custom_call(*_untyped("getrf"))
+def _moved_lu(ctx: Context, a: Ball, mid: Array) -> Array:
+    """A within the backward error of Gaussian elimination: |dA| of some u |L||U| (Higham, Theorem 9.3)."""
+    packed, pivots = factors.getrf(mid)
+    m, n = mid.shape
+    rank = min(m, n)
+    order = np.arange(m)
+    for i, p in enumerate(pivots):
+        order[[i, p]] = order[[p, i]]
+    size = np.empty((m, n))
+    size[order] = np.abs(np.tril(packed[:, :rank], -1) + np.eye(m, rank)) @ np.abs(np.triu(packed[:rank]))
+    return np.asarray(mid + 2 * factors.roundoff(a.dtype) * (1 + np.sqrt(rank) / 2) * size * draw(ctx, mid))
+
+
+@custom_call(*untyped("getrf"))
 def getrf_untyped(ctx: Context, instr: Instruction, batch: Ball, m: Ball, n: Ball, a: Ball) -> Value:
     return getrf(ctx, instr, a)
 
 
-@custom_call(*_typed("geqrf"))
-def geqrf(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    """(Householder vectors below R, tau)"""
-    *lead, m, n = a.mid.shape
-    failed = _unsure_matrices(a)
-    parts, taus = [], []
-    for i, matrix in enumerate(_matrices(a)):
-        found = None if failed[i] else factors.householder(matrix, _gamma(ctx, a.dtype, 4 * m))
-        failed[i] = found is None
-        if found is None:
-            zero = np.zeros(min(m, n), matrix.mid.dtype)
-            found = Bounded(np.zeros_like(matrix.mid), np.zeros(matrix.mid.shape)), Bounded(zero, np.zeros(len(zero)))
-        parts.append(found[0])
-        taus.append(found[1])
-    dims = (*lead, min(m, n))
-    return (
-        _gathered(ctx, a.dtype, a.mid.shape, parts, _across(failed, a.mid.shape, 2)),
-        _gathered(ctx, a.dtype, dims, taus, _across(failed, dims, 1)),
-    )
+# ---------------------------------------------------------------- tridiagonal systems
+
+_LARGEST = 2048
 
 
-@custom_call(*_typed("orgqr"), *_typed("ungqr"))
-def orgqr(ctx: Context, instr: Instruction, a: Ball, tau: Ball) -> Value:
-    """The product of the Householder reflections that geqrf left below the diagonal."""
-    failed = _unsure_matrices(
-        a, Ball(tau.dtype, tau.mid[..., None], None, None if tau.und is None else tau.und[..., None])
-    )
-    columns = tau.mid.reshape(-1, tau.mid.shape[-1])
-    rads = np.zeros(columns.shape) if tau.rad is None else tau.rad.reshape(columns.shape)
-    parts = [
-        factors.reflected(matrix, Bounded(t, r), _gamma(ctx, a.dtype, 4 * a.mid.shape[-2]))
-        for matrix, t, r in zip(_matrices(a), columns, rads, strict=True)
-    ]
-    return _gathered(ctx, a.dtype, a.mid.shape, parts, _across(failed, a.mid.shape, 2))
+@custom_call(*typed("gtsv"))
+def gtsv(ctx: Context, instr: Instruction, below: Ball, diagonal: Ball, above: Ball, b: Ball) -> Value:
+    """(what is left of the diagonals, X, info) with T X = B, T of the diagonals below (from its second element on), on
+    and above (but for its last).
 
-
-# ---------------------------------------------------------------- spectra
-
-
-def _spectrum(ctx: Context, instr: Instruction, a: Ball, values: Callable[[Array], Array]) -> list[Bounded]:
-    """Eigenvalues of Hermitian matrices or singular values, each off by at most the norm of the error (Weyl).
-
-    LAPACK's error is p(n) u ||A||_2 with p a low polynomial; 4 (m + n) holds with room in practice (LAPACK Users'
-    Guide, 4.7, 4.9).
+    Gaussian elimination with row exchanges: |dT| <= gamma |L||U|, no element of which is above 4 max|t_ij| (Higham,
+    9.6 and 9.3); here a row of it is taken to be as large as the rows that it is made of.
     """
-    *_, m, n = a.mid.shape
-    growth = 4 * (m + n) * factors.roundoff(a.dtype)
-    found = []
-    for matrix in _matrices(a):
-        if not np.isfinite(matrix.mid).all():
-            found.append(Bounded(np.zeros(min(m, n)), np.full(min(m, n), np.inf)))
-            continue
-        spectrum = values(matrix.mid)
-        norm = np.abs(spectrum).max(initial=0.0)
-        spread = np.sqrt((matrix.rad**2).sum())
-        found.append(Bounded(spectrum, np.full(spectrum.shape, growth * (norm + spread) + spread)))
-    return found
-
-
-def _undecided_output(instr: Instruction, index: int) -> Ball:
-    """An output that the reference cannot tell, such as eigenvectors: every element undecided."""
-    assert isinstance(instr.shape, TupleShape)
-    shape = instr.shape.elements[index]
-    dims: tuple[int, ...] = shape.dims  # type: ignore[union-attr]
-    dtype: DType = shape.dtype  # type: ignore[union-attr]
-    return Ball(dtype, np.zeros(dims, np.complex128 if dtype.is_complex else np.float64), None, np.ones(dims, bool))
-
-
-@custom_call(*_typed("syevd"), *_typed("heevd"))
-def syevd(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    """(eigenvectors, eigenvalues ascending, info)"""
-    lower = _option(instr, "uplo") == "L"
-    keep = np.tri(a.mid.shape[-1], dtype=bool)
-    half = _masked(a, keep if lower else keep.T)
-    mirrored = Ball(
-        a.dtype, half.mid, None if a.rad is None else np.maximum(a.rad, np.swapaxes(a.rad, -1, -2)), half.und
+    n, dtype = b.mid.shape[-2], b.dtype
+    lead = b.mid.shape[:-2]
+    flat = [np.broadcast_to(x.mid, (*lead, n)).reshape(-1, n) for x in (below, diagonal, above)]
+    rads = [
+        np.zeros(f.shape) if x.rad is None else x.rad.reshape(f.shape)
+        for f, x in zip(flat, (below, diagonal, above), strict=True)
+    ]
+    bad = unsure_matrices(
+        *(
+            Ball(x.dtype, x.mid[..., None], None, None if x.und is None else x.und[..., None])
+            for x in (below, diagonal, above)
+        ),
+        b,
     )
-    failed = _unsure_matrices(half)
-    spectrum = _spectrum(ctx, instr, mirrored, lambda x: np.linalg.eigvalsh(x, UPLO="L" if lower else "U"))
-    dims = a.mid.shape[:-1]
-    values = _gathered(ctx, a.dtype.part, dims, spectrum, _across(failed, dims, 1))
-    return _undecided_output(instr, 0), values, _status(a.mid.shape[:-2], failed)
+    parts = []
+    for i, rhs in enumerate(matrices(b)):
+        matrix = Bounded(_tridiagonal(*(f[i] for f in flat)), _tridiagonal(*(r[i] for r in rads)).real)
+        parts.append(_nothing(rhs.mid) if bad[i] or n > _LARGEST else _tridiagonal_solution(ctx, b, matrix, rhs))
+    failed = np.asarray([not np.isfinite(part.rad).all() for part in parts], bool)
+    return outputs(
+        instr, {3: gathered(ctx, dtype, b.mid.shape, parts, None), 4: status(output_shape(instr, 4).dims, failed)}
+    )
 
 
-@custom_call(*_typed("gesdd"), *_typed("gesvd"))
-def gesdd(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    """(what is left of A, singular values descending, U, V^H, info)"""
-    failed = _unsure_matrices(a)
-    spectrum = _spectrum(ctx, instr, a, lambda x: np.asarray(np.linalg.svd(x, compute_uv=False)))
-    dims = (*a.mid.shape[:-2], min(a.mid.shape[-2:]))
-    values = _gathered(ctx, a.dtype.part, dims, spectrum, _across(failed, dims, 1))
-    vectors = _undecided_output(instr, 2), _undecided_output(instr, 3)
-    return _undecided_output(instr, 0), values, *vectors, _status(a.mid.shape[:-2], failed)
+def _tridiagonal(below: Array, diagonal: Array, above: Array) -> Array:
+    return np.asarray(np.diag(below[1:], -1) + np.diag(diagonal) + np.diag(above[:-1], 1))
+
+
+def _tridiagonal_solution(ctx: Context, b: Ball, matrix: Bounded, rhs: Bounded) -> Bounded:
+    """|L||U| of a row takes part of its own and of its neighbours' elements, at most two sums of two of them each."""
+    size = np.abs(matrix.mid)
+    rows = size.max(1, initial=0.0)
+    wide = np.maximum(rows, np.maximum(np.append(rows[1:], 0.0), np.append(0.0, rows[:-1])))
+    band = np.tri(len(size), k=2, dtype=bool) & np.tri(len(size), k=2, dtype=bool).T
+    error = 8 * factors.roundoff(b.dtype) * wide[:, None] * band
+    if ctx.rng is None:
+        return factors.solve_general(matrix, rhs, error)
+    moved = matrix.mid + error / 4 * draw(ctx, matrix.mid)
+    return factors.solve_general(Bounded(moved, np.zeros(moved.shape)), rhs, np.zeros(moved.shape))
