@@ -24,8 +24,8 @@ from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shap
 
 FAMILIES = (
     "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction",
-    "convolution", "reduction", "window", "indexing", "sorting", "control", "linalg", "normalization", "fft", "random",
-    "collective",
+    "convolution", "reduction", "window", "indexing", "sorting", "control", "linalg", "orthogonal",
+    "spectra", "normalization", "fft", "random", "collective",
 )  # fmt: skip
 for _family in FAMILIES:
     importlib.import_module(f"assay.reference.ops.{_family}")
