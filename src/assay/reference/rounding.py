@@ -168,7 +168,7 @@ def _of_exact(dtype: DType, mid: Array, size: Array, ulps: float | None, error: 
         out += error
     ends = [(mid - out).astype(dtype.numpy), (mid + out).astype(dtype.numpy)]
     for end in ends:
-        off = end.astype(np.float64)
+        off = np.asarray(end.astype(np.float64))  # NumPy makes scalars of arrays without dimensions
         off -= mid
         np.maximum(out, np.abs(off, out=off), out=out)
     return out

@@ -152,7 +152,7 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         rewrites.regrouped_products(ctx, a.dtype, mid, rad, count),
     )
     mid, open_ = infinite_times_zero(a, b, mid)
-    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error, known=not count)
+    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error)
 
 
 def infinite_times_zero(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
@@ -240,9 +240,11 @@ def remainder(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     count = np.trunc(a.mid / b.mid)
     rad = total(a.rad, None if b.rad is None else np.where(b.rad == 0, 0.0, np.abs(count) * b.rad))
     assert rad is not None
-    room = np.minimum(np.abs(mid), np.abs(b.mid) - np.abs(mid))  # distance to the next jump
-    first = (count == 0) & (np.abs(b.mid) - np.abs(mid) > rad)  # within (-b, b) the remainder is a itself
-    jump = (rad > 0) & ~((room > rad) | first) & np.isfinite(a.mid)
+    least = np.abs(b.mid) if b.rad is None else np.abs(b.mid) - b.rad
+    room = np.minimum(np.abs(mid), least - np.abs(mid))  # distance to the next jump
+    first = (count == 0) & (least - np.abs(mid) > rad)  # within (-b, b) the remainder is a itself
+    moved = rad > 0 if b.rad is None else (rad > 0) | (b.rad > 0)
+    jump = moved & ~((room > rad) | first) & np.isfinite(a.mid)
     return ctx.rounded(a.dtype, mid, np.where(np.isfinite(rad), rad, 0.0), union(und, jump, touches_zero(b)))
 
 

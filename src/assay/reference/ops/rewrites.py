@@ -2,7 +2,7 @@
 
 The rules are those of XLA's algebraic simplifier that change rounding: constants of two sums or products are put
 together, factors are regrouped, a division becomes a product with a reciprocal or with rsqrt, exponentials are merged.
-Each function gives the further absolute error of the second operation, None for none.
+Each function gives the further absolute error of the second operation before its own rounding, None for none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Instruction
 from assay.hlo.shape import ArrayShape, DType
-from assay.reference.context import Context, flushes, smallest_normal, unit_roundoff
+from assay.reference.context import Context
+from assay.reference.rounding import flushes, smallest_normal, unit_roundoff
 from assay.reference.value import Array, Ball, round_to
 
 SUMS = {"add", "subtract"}
@@ -55,7 +56,7 @@ def regrouped_products(ctx: Context, dtype: DType, mid: Array, rad: Array | None
     """
     if not count or ctx.rng is not None:  # a sampled run has drawn for the inner product
         return None
-    inner = count * unit_roundoff(dtype) * np.abs(mid)
+    inner = count * (1.01 * unit_roundoff(dtype)) * np.abs(mid)
     error = inner if rad is None else np.maximum(inner - rad, 0.0)
     error = np.where(np.isfinite(error), error, 0.0)
     return np.where(round_to(dtype, mid) == mid, 0.0, error) if rad is None else error
@@ -73,13 +74,13 @@ def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Arr
 
 
 def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Ball, b: Ball) -> Array:
-    """a / b may become a (1 / b) with the reciprocal rounded: 2 u (1 + u) in all, of which one u is the division's own
-    where `rad` makes it inexact. Nothing more where a or b is a power of two. A subnormal reciprocal is rounded to its
-    own step where the target keeps them (XLA:CPU takes x / 60000 in f16 as x times a reciprocal of nine bits).
+    """a / b may become a (1 / b) with the reciprocal rounded: u (1 + u) before the product's own rounding. Nothing
+    where a or b is a power of two. A subnormal reciprocal is rounded to its own step where the target keeps them
+    (XLA:CPU takes x / 60000 in f16 as x times a reciprocal of nine bits).
     """
     u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
     size = np.abs(mid) if rad is None else np.abs(mid) + rad
-    share: Array | float = 2.1 * u if rad is None else np.where(rad > 0, 1.1 * u, 2.1 * u)
+    share: Array | float = 1.1 * u
     if not flushes(ctx.policy, dtype) and (np.abs(b.mid) > 1 / tiny).any():
         share = share + np.maximum(tiny * u * np.abs(b.mid) - u, 0.0)
     error = np.asarray(share * np.where(size > 0, np.maximum(size, tiny), 0.0))
@@ -96,10 +97,10 @@ def power_of_two(x: Array) -> Array:
 
 
 def root_reciprocal(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
-    """a / sqrt(b) may become a rsqrt(b), with the error of rsqrt's routine and of a product."""
+    """a / sqrt(b) may become a rsqrt(b), with the error of rsqrt's routine."""
     if ctx.producers(instr)[1] not in ("sqrt", "power", "parameter"):
         return None
     ulps = ctx.policy.routine_ulps("rsqrt", dtype.name)
     if ulps is None:
         return None
-    return np.where(np.isfinite(mid), (2 * ulps + 2) * unit_roundoff(dtype) * np.abs(mid), 0.0)
+    return np.where(np.isfinite(mid), (2 * ulps + 1) * unit_roundoff(dtype) * np.abs(mid), 0.0)
