@@ -149,12 +149,12 @@ def few_valued(x: Array) -> Array:
     """Which rows of x (..., n) seem to take few values: at most one in four of a sample of 64 differs from the
     others. (...)
 
-    Values closer than an eighth of what a sum of n of them resolves in f32 count as one.
+    Values closer than an eighth of what their sum resolves in f32 count as one.
     """
     n = x.shape[-1]
     sample = np.abs(x[..., :: max(1, n // _SAMPLE)][..., :_SAMPLE])
     sample = np.sort(sample, axis=-1)
-    grain = sample[..., -1:] * (n * 2.0**-27)
+    grain = sample.mean(-1, keepdims=True) * (n * 2.0**-27)
     nonzero = (sample > 0).sum(-1)
     distinct = (np.diff(sample, axis=-1) > grain).sum(-1) + (sample[..., 0] > 0)
     few: Array = (distinct * 4 <= nonzero) & (nonzero >= 4)
