@@ -6,7 +6,7 @@ Run it with the interpreter of the jax to measure. Per opcode and type: the larg
 result's type, where, and the largest error of results next to zero or below the normal range is kept apart. f32
 inputs are spread evenly over all exponents and both signs; bf16 and f16 inputs are all there are; f64 inputs are
 2**18 over the exponents that matter. Each is run three ways, since XLA:CPU compiles them differently: vectors,
-vectors of three, and scalars in a loop. The figures of `assay.reference.policies` are the largest over the versions
+vectors of three, and scalars in a loop. The figures of `assay.reference.policy_cpu` are the largest over the versions
 named there.
 """
 

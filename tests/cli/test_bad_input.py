@@ -226,3 +226,18 @@ def test_odd_programs_get_a_verdict(assay, kind):
     code, out, err = assay("check", "program.py:f")
     assert code == expected, out + err
     assert out.startswith("AGREE")
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [
+        ("--policy", "strickt", "no policy 'strickt'; there is strict, xla-cpu, tpu-v5e, gpu; did you mean strict?"),
+        ("--accumulation", "sure", "accumulation 'sure': there is probable, certain"),
+        ("--bounds", "sample", "bounds 'sample': there is auto, ball, sampled; did you mean sampled?"),
+    ],
+)
+def test_names_of_settings_that_there_are_not(assay, option, name, words):
+    write("good.hlo", HLO)
+    code, out, err = assay("check", "good.hlo", option, name)
+    assert (code, out) == (2, "")
+    assert one_line(err) == f"assay: {words}"

@@ -73,6 +73,21 @@ def test_toolchains_are_listed_and_what_is_not_there_is_not_removed(assay):
     assert "jax==0.0.1" in err
 
 
+def test_policies_are_listed_with_their_targets(assay):
+    code, out, _ = assay("policies")
+    assert code == 0
+    assert all(name in out.splitlines()[1] for name in ("strict", "xla-cpu", "tpu-v5e", "gpu"))
+    assert "every declared rounding" in out
+
+
+def test_settings_of_the_judgement_are_named_in_the_report(assay):
+    code, out, _ = assay(
+        "check", "program.py:double", "--policy", "strict", "--accumulation", "certain", "--bounds", "sampled"
+    )
+    assert code == 0
+    assert "by policy strict, certain accumulation, sampled bounds" in out.splitlines()[0]
+
+
 def test_the_doctor_finds_the_cpu_target_working(assay):
     code, out, _ = assay("doctor")
     assert code == 0

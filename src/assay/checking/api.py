@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from assay.checking.bounds import Settings, Step
+from assay.checking.bounds import KINDS, Settings, Step
 from assay.checking.judge import judge, refusal, same_bits
 from assay.errors import AssayError, InputError, ProgramError, ToolchainError
 from assay.hlo.module import Module
@@ -22,7 +24,7 @@ from assay.inputs.generate import generate
 from assay.oracle.verdict import Verdict
 from assay.programs.load import load, parse_source
 from assay.programs.program import Array, Program, from_hlo
-from assay.reference.policies import for_target
+from assay.reference.policies import for_target, named
 from assay.report.result import CaseResult, Report
 from assay.toolchain import Compiled, Limits, Worker, WorkerDied, resolve
 
@@ -40,6 +42,8 @@ class Request:
     toolchain: `jax==V`, or None for the jax that is installed beside assay. options: XLA debug options of the
     compilation. flags: XLA flags of the worker's process. inputs: an .npz file. classes: of drawn inputs.
     memory_limit: bytes, for the reference and for the worker each. timeout_s: of one request to the worker.
+    policy: what the target may do (see `assay.reference.policies`), its own where None. accumulation: `probable` or
+    `certain` bounds of sums. bounds: `auto`, `ball` or `sampled` (see `assay.checking.bounds`).
     """
 
     target: str = "cpu"
@@ -53,11 +57,35 @@ class Request:
     memory_limit: int = 8 << 30
     timeout_s: float = 300.0
     reference_timeout_s: float = 600.0
+    policy: str | None = None
+    accumulation: str = "probable"
+    bounds: str = "auto"
+
+
+ACCUMULATIONS = {
+    "probable": "a sum is off by at most 8 sqrt(n) u times its terms' sizes, except with probability 3e-14",
+    "certain":  "a sum is off by at most n u times its terms' sizes, in any order, always",
+}  # fmt: skip
+
+
+def refuse_unknown_names(request: Request) -> None:
+    """Raises InputError, with the nearest name, where a policy, an accumulation or a kind of bounds is none."""
+    if request.target in TARGETS and request.policy is not None:
+        named(request.policy, request.target)
+    for what, name, known in (
+        ("accumulation", request.accumulation, ACCUMULATIONS),
+        ("bounds", request.bounds, KINDS),
+    ):
+        if name not in known:
+            near = [k for k in known if name and k.startswith(name)] or get_close_matches(name, known, 1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"{what} {name!r}: there is {', '.join(known)}{guess}")
 
 
 def check_path(source: str, request: Request, command: str = "", step: Step = lambda _: None) -> Report:
     """Checks every program that `source` names (see `assay.programs.load`). Raises AssayError where it cannot begin."""
     parse_source(source)  # a wrong path is told before a worker starts
+    refuse_unknown_names(request)
     with _worker(request, step) as (worker, versions):
         step("reading the program")
         arguments = None
@@ -65,7 +93,7 @@ def check_path(source: str, request: Request, command: str = "", step: Step = la
             arguments = load_arguments(request.inputs, None)
         programs = _alive(source, lambda: load(source, worker, arguments, request.case))
         cases = [result for program in programs for result in _check(program, request, worker, versions, step)]
-    return Report(source, request.target, _words(versions), request.seed, tuple(cases), command)
+    return _report(source, request, versions, cases, command)
 
 
 def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str = "cpu", **options: Any) -> Report:
@@ -80,6 +108,7 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
     if unknown := sorted(options.keys() - known):
         raise InputError(f"check() has no option {unknown[0]!r}; there is {', '.join(sorted(known))}")
     request = Request(target=target, **options)
+    refuse_unknown_names(request)
     if isinstance(program, (str, Path)):
         if arguments:
             raise InputError(
@@ -90,7 +119,23 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
     with _worker(request, lambda _: None) as (worker, versions):
         name = getattr(program, "__name__", "function")
         cases = _check(_alive(name, lambda: lowered(worker)), request, worker, versions, lambda _: None)
-    return Report(name, target, _words(versions), request.seed, tuple(cases))
+    return _report(name, request, versions, cases)
+
+
+def _report(
+    program: str, request: Request, versions: Mapping[str, str | None], cases: list[CaseResult], command: str = ""
+) -> Report:
+    return Report(
+        program,
+        request.target,
+        _words(versions),
+        request.seed,
+        tuple(cases),
+        command,
+        request.policy or "",
+        request.accumulation,
+        request.bounds,
+    )
 
 
 def assert_correct(function: Callable[..., Any], *arguments: Any, **options: Any) -> Report:
@@ -170,12 +215,7 @@ def _check(
     """One result for each set of inputs of one program."""
     if program.problem is not None or program.module is None:
         return [CaseResult(program.name, "", Verdict.INVALID, program.problem or "no module")]
-    settings = Settings(
-        for_target(request.target, versions.get("jaxlib")),
-        dict(request.options),
-        request.memory_limit,
-        request.reference_timeout_s,
-    )
+    settings = _settings(request, versions)
     if (refused := refusal(program, settings)) is not None:
         return [refused]
     results: list[CaseResult] = []
@@ -197,6 +237,22 @@ def _check(
     for compiled in executables.values():
         worker.release(compiled)
     return results
+
+
+def _settings(request: Request, versions: Mapping[str, str | None]) -> Settings:
+    """By what policy and with which limits a target of these versions is judged."""
+    own = for_target(request.target, versions.get("jaxlib"))
+    policy = own if request.policy is None else named(request.policy, request.target, versions.get("jaxlib"))
+    if request.accumulation == "certain":
+        own, policy = replace(own, confidence=math.inf), replace(policy, confidence=math.inf)
+    return Settings(
+        policy,
+        None if policy == own else own,
+        request.bounds,
+        dict(request.options),
+        request.memory_limit,
+        request.reference_timeout_s,
+    )
 
 
 def _tell(step: Step, label: str, text: str) -> None:

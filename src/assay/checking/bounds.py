@@ -29,16 +29,25 @@ Leaves = list[Ball | Token]
 
 DRIFT_RUNS = 6
 
+KINDS: dict[str, str] = {
+    "auto":    "radii, and sampled bounds where they say too little",
+    "ball":    "radii alone; what they say too little of is undecided",
+    "sampled": "the spread of a few runs with random legal rounding, wherever a result is not exact",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a check may spend and how it judges.
 
+    own: the target's own policy where `policy` is another one, else None. kind: of bounds, one of KINDS.
     memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs
     where a radius says nothing; a mismatch that rests on them must survive `confirm` more.
     """
 
     policy: Policy
+    own: Policy | None = None
+    kind: str = "auto"
     options: Mapping[str, str] = field(default_factory=dict)
     memory_limit: int = 8 << 30
     reference_timeout_s: float = 600.0
@@ -75,16 +84,20 @@ class Bounds:
         return self._plain
 
     def sharp(self) -> tuple[Leaves, list[bool]]:
-        """The outputs, and for each whether sampled bounds stand in where its radii say too little."""
+        """The outputs as they are judged, and for each whether sampled bounds are among its own."""
         if self._sharp is None:
             plain = self.plain()
-            needed = [
-                isinstance(ball, Ball) and says_too_little(ball, scale) is not None
-                for ball, scale in zip(plain, self._scales, strict=True)
-            ]
-            joined = self._joined(self._sampled(self.settings.samples)) if any(needed) else plain
-            self._sharp = joined, needed
+            needed = [self._asks_for_samples(ball, scale) for ball, scale in zip(plain, self._scales, strict=True)]
+            if any(needed):
+                self._sharp = self._joined(self._sampled(self.settings.samples)), needed
+            else:
+                self._sharp = self._decided(plain) if self.settings.kind == "ball" else plain, needed
         return self._sharp
+
+    def _asks_for_samples(self, ball: Ball | Token, scale: float) -> bool:
+        if not isinstance(ball, Ball) or self.settings.kind == "ball":
+            return False
+        return not ball.exact if self.settings.kind == "sampled" else says_too_little(ball, scale) is not None
 
     def certain(self, sampled: Sequence[bool]) -> Leaves:
         """The bounds that a mismatch must break: more samples where sampled ones count, else accumulations in the
@@ -96,6 +109,7 @@ class Bounds:
                 found = self._joined(self._sampled(self.settings.confirm, seed=1))
             else:
                 found = self._evaluated(dataclasses.replace(self.settings.policy, confidence=math.inf))
+                found = self._decided(found) if self.settings.kind == "ball" else found
             self._certain[by_samples] = found
         return self._certain[by_samples]
 
@@ -154,7 +168,13 @@ class Bounds:
             self._spent("sampling", start)
 
     def _joined(self, sampled: Leaves) -> Leaves:
-        return [_join(*three) for three in zip(self.plain(), sampled, self._scales, strict=True)]
+        join = _drawn if self.settings.kind == "sampled" else _join
+        return [join(*three) for three in zip(self.plain(), sampled, self._scales, strict=True)]
+
+    def _decided(self, leaves: Leaves) -> Leaves:
+        """Without sampled bounds to stand in, a radius that says nothing leaves its element undecided."""
+        pairs = zip(leaves, self._scales, strict=True)
+        return [mark(leaf, says_nothing(leaf, scale)) if isinstance(leaf, Ball) else leaf for leaf, scale in pairs]
 
     def _deadline(self) -> Callable[[], None]:
         end = time.monotonic() + self.settings.reference_timeout_s
@@ -190,3 +210,10 @@ def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Tok
     still = None if sampled.und is None else unclear & sampled.und
     joined = Ball(ball.dtype, mid, rad if rad.any() else None, union(still, lost & ~take))
     return mark(joined, says_nothing(joined, scale))
+
+
+def _drawn(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Token:
+    """The sampled bound itself, except where the ball is exact."""
+    if not isinstance(ball, Ball) or not isinstance(sampled, Ball) or ball.exact:
+        return ball
+    return mark(sampled, says_nothing(sampled, scale))

@@ -19,6 +19,7 @@ from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
 from assay.reference.evaluator import estimate_bytes
+from assay.reference.policy import Policy
 from assay.reference.value import Ball, Token, union
 from assay.report.result import CaseResult, OutputResult
 from assay.targets import cpu
@@ -188,15 +189,22 @@ class _Case:
                     kind = "probable bound of an accumulation and inside the certain one"
                 self.notes.append(f"{MismatchClass.REASSOCIATION}: {weighed.outside} elements lie outside the {kind}")
             return self.result(Verdict.AGREE, "", sure, target)
-        klass = self.classify(sure)
+        klass = self.classify(sure, target)
         if self.program.expected is not None and not expectation_notes(self.program.expected, target):
             self.notes.append(
                 "the target computes what the program's author expects: doubt assay's reference first, and report it"
             )
         return self.result(Verdict.MISMATCH, "", sure, target, klass)
 
-    def classify(self, weighed: Weighed) -> MismatchClass:
-        """EXCESS_PRECISION where the mismatch goes away with every declared rounding in place."""
+    def classify(self, weighed: Weighed, target: list[Array]) -> MismatchClass:
+        """EXCESS_PRECISION where the target's own policy allows to skip a declared rounding and nothing else is wrong,
+        or where the mismatch goes away with every declared rounding in place.
+        """
+        if (own := self.settings.own) is not None and not self.wrong_under(own, target):
+            self.notes.append(f"inside the bounds of {own.name}, the target's own policy")
+            if own.excess_precision and not self.settings.policy.excess_precision:
+                return MismatchClass.EXCESS_PRECISION
+            return MismatchClass.MISCOMPILE
         if self.settings.options.get("xla_allow_excess_precision") == "false":
             return MismatchClass.MISCOMPILE
         self.step("compiling without excess precision")
@@ -209,6 +217,14 @@ class _Case:
             return MismatchClass.MISCOMPILE
         wrong = weigh_other(self.bounds, strict, weighed).wrong
         return MismatchClass.MISCOMPILE if wrong else MismatchClass.EXCESS_PRECISION
+
+    def wrong_under(self, policy: Policy, target: list[Array]) -> bool:
+        """Whether a mismatch stays one under another policy."""
+        self.step(f"judging by {policy.name}")
+        settings = dataclasses.replace(self.settings, policy=policy, own=None)
+        bounds = Bounds(self.bounds.module, self.arguments, settings, self.step, self.seconds, self.notes)
+        first = weigh(bounds, target)
+        return first.wrong and weigh_again(bounds, target, first).wrong
 
     # ---- comparing and telling
 
@@ -227,7 +243,8 @@ class _Case:
         for index, ((ball, was_sampled), compared) in enumerate(zip(arrays, weighed.comparisons, strict=True)):
             pattern = describe(ball, target[index], compared, candidates) if compared.outside else None
             drift = weighed.drifts[index]
-            outputs.append(_output(index, names[index], ball, was_sampled, compared, pattern, drift))
+            kind = ("sampled" if self.settings.kind == "sampled" else "ball+sampled") if was_sampled else "ball"
+            outputs.append(_output(index, names[index], ball, kind, compared, pattern, drift))
         return CaseResult(
             self.program.name,
             self.inputs,
@@ -267,7 +284,7 @@ def _output(
     index: int,
     name: str,
     ball: Ball,
-    sampled: bool,
+    kind: str,
     compared: OutputComparison,
     pattern: str | None,
     drift: Drift | None,
@@ -284,7 +301,7 @@ def _output(
         compared.masked,
         compared.worst_ulp,
         compared.worst_bound,
-        "ball+sampled" if sampled else "ball",
+        kind,
         compared.box,
         peak,
         "" if peak is None else str(compared.peak_target),

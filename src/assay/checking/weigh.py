@@ -40,10 +40,11 @@ def weigh(bounds: Bounds, target: Sequence[Array]) -> Weighed:
     plain = bounds.plain()
     comparisons = compare(bounds, plain, target)
     none: list[Drift | None] = [None] * len(comparisons)
-    if any(comparison.outside for comparison in comparisons):  # a rigorous bound that is broken needs no other
+    broken = any(comparison.outside for comparison in comparisons)
+    if broken and bounds.settings.kind != "sampled":  # a rigorous bound that is broken needs no other
         return Weighed(plain, [False] * len(plain), comparisons, none)
     balls, sampled = bounds.sharp()
-    if any(sampled):
+    if balls is not plain:
         comparisons = compare(bounds, balls, target)
         if any(comparison.outside for comparison in comparisons):
             return Weighed(balls, sampled, comparisons, none)

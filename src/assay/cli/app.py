@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from assay.cli import check, doctor, toolchain
+from assay.cli import check, doctor, policies, toolchain
 
 app = typer.Typer(
     help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
@@ -14,4 +14,5 @@ app = typer.Typer(
 )
 app.command("check")(check.command)
 app.command("doctor")(doctor.command)
+app.command("policies")(policies.command)
 app.add_typer(toolchain.app, name="toolchain")

@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from assay.checking.api import DEFAULT_CLASSES, TARGETS, Request, check_path, command_line
+from assay.checking.api import ACCUMULATIONS, DEFAULT_CLASSES, TARGETS, Request, check_path, command_line
+from assay.checking.bounds import KINDS
 from assay.cli.progress import Progress
 from assay.errors import InputError
 from assay.inputs.generate import CLASSES
+from assay.reference.policies import NAMES
 from assay.report.json_form import to_json
 from assay.report.text import show
 
@@ -48,6 +50,14 @@ def command(
     memory: Annotated[str, typer.Option(help="Memory limit of the reference and of the worker, each.")] = "8G",
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the compiler, or a run, may take.")] = 300.0,
     reference_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the reference may take.")] = 600.0,
+    policy: Annotated[
+        str | None,
+        typer.Option(help=f"What the target may do with numbers, its own if not given: {', '.join(NAMES)}."),
+    ] = None,
+    accumulation: Annotated[
+        str, typer.Option(help=f"How sure bounds of sums are: {', '.join(ACCUMULATIONS)}.")
+    ] = "probable",
+    bounds: Annotated[str, typer.Option(help=f"How results are bounded: {', '.join(KINDS)}.")] = "auto",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every case and every output.")] = False,
 ) -> None:
     """Compile PROGRAM, run it, and compare every element with what a correct compiler may answer.
@@ -66,6 +76,9 @@ def command(
         memory_limit=_bytes(memory),
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
+        policy=policy,
+        accumulation=accumulation,
+        bounds=bounds,
     )
     if json is not None and str(json) != "-":
         if json.is_dir():

@@ -42,7 +42,7 @@ MEANING: dict[Verdict, str] = {
 }  # fmt: skip
 
 CLASS_MEANING: dict[MismatchClass, str] = {
-    MismatchClass.EXCESS_PRECISION:  "a declared rounding to a narrower type was skipped",
+    MismatchClass.EXCESS_PRECISION:  "a declared rounding was skipped",
     MismatchClass.REASSOCIATION:     "a sum or product was taken in another order",
     MismatchClass.BRANCH_FLIP:       "rounding decided a comparison the other way",
     MismatchClass.SORT_TIE:          "equal keys came out in another order",

@@ -60,7 +60,10 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All cases of one check."""
+    """All cases of one check.
+
+    policy, accumulation, bounds: by what the target was judged, the first empty where it is the target's own.
+    """
 
     program: str
     target: str
@@ -68,6 +71,9 @@ class Report:
     seed: int
     cases: tuple[CaseResult, ...]
     command: str = ""
+    policy: str = ""
+    accumulation: str = "probable"
+    bounds: str = "auto"
 
     def __str__(self) -> str:
         from assay.report.text import render

@@ -50,8 +50,18 @@ def verdict_line(report: Report) -> Text:
     if worst.klass is not None:
         line.append(f" {worst.klass}", style="bold")
     line.append(f"  {report.program}  on {report.target} ({report.toolchain})")
+    line.append(_terms(report))
     line.append(f": {_summary(report)}")
     return line
+
+
+def _terms(report: Report) -> str:
+    """By what it was judged, where that is not the usual."""
+    said = [f"policy {report.policy}" if report.policy else ""]
+    said.append(f"{report.accumulation} accumulation" if report.accumulation != "probable" else "")
+    said.append(f"{report.bounds} bounds" if report.bounds != "auto" else "")
+    terms = ", ".join(part for part in said if part)
+    return f" by {terms}" if terms else ""
 
 
 def _summary(report: Report) -> str:
