@@ -61,7 +61,6 @@ BY_KEY = [
     ("binomial",          of(random.binomial, 9, 0.3, (33,)),             KEY, "f32"),
     ("geometric",         of(random.geometric, 0.3, (129,)),              KEY, "s32"),
     ("dirichlet",         lambda key: random.dirichlet(key, jnp.full(5, 1.5), (9,)), KEY, "f32"),
-    ("multinomial",       lambda key: random.multinomial(key, 9, jnp.ones(4) / 4), KEY, "f32"),
     ("choice",            of(random.choice, 33, (9,), replace=False),     KEY, "s32"),
     ("orthogonal",        lambda key: jnp.abs(jnp.linalg.det(random.orthogonal(key, 4))), KEY, "f32"),
     ("ball",              of(random.ball, 3, shape=(33,)),                KEY, "f32"),
