@@ -16,8 +16,9 @@ import os
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from assay.toolchain import Worker, host
 Array = np.ndarray[Any, np.dtype[Any]]
 
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16}
+PLANTED_IN = ("f32", "bf16")
 COMPILATIONS = {
     "optimised": {},
     "level 0": {"xla_backend_optimization_level": "0"},
@@ -100,7 +102,7 @@ def expected(bounds: Bounds) -> Array:
     return ball.mid
 
 
-def planted(program: Program, dtype: str, worker: Worker, settings: Settings) -> dict[str, set[str]]:
+def planted(program: Program, worker: Worker, settings: Settings) -> dict[str, set[str]]:
     """For each corruption, by whom it is found: with all the inputs that assay draws by itself."""
     assert program.module is not None
     compiled = cpu.compile(worker, program.payload, program.kind)
@@ -150,6 +152,36 @@ def honest(program: Program, worker: Worker, settings: Settings) -> Iterator[tup
         worker.release(executable)
 
 
+@dataclass
+class Tally:
+    """How many were judged, and what each tool missed or called wrong: `dtype name: what`."""
+
+    tools: tuple[str, ...]
+    planted: Counter[str] = field(default_factory=Counter)
+    honest: Counter[str] = field(default_factory=Counter)
+    missed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    alarms: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def plant(self, dtype: str, name: str, worker: Worker, settings: Settings) -> str:
+        found = planted(read(FUSIONS[name], DTYPES[dtype], worker), worker, settings)
+        self.planted[dtype] += len(found)
+        for corruption, finders in found.items():
+            for tool in set(self.tools) - finders:
+                self.missed[tool].append(f"{dtype} {name}: {corruption}")
+        late = [corruption for corruption, finders in found.items() if "assay" not in finders]
+        return f"{dtype} {name}: {len(found) - len(late)}/{len(found)} {late or ''}"
+
+    def leave_alone(self, dtype: str, name: str, worker: Worker, settings: Settings) -> str:
+        wrong = []
+        for kind, way, accusers, words in honest(read(HONEST[name], DTYPES[dtype], worker), worker, settings):
+            self.honest[dtype] += 1
+            for tool in accusers:
+                self.alarms[tool].append(f"{dtype} {name}, {kind}, {way}")
+            if "assay" in accusers:
+                wrong.append(f"FALSE ALARM on {kind}, {way}: {words}")
+        return f"{dtype} {name}, honest: {'; '.join(wrong) or 'no alarm'}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--fusions", default="", help="only those whose name this regular expression finds")
@@ -158,71 +190,38 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     console = Console(width=150)
-    tools = ["assay", *PEERS, UPSTREAM_INPUTS]
-    missed: dict[str, list[str]] = {tool: [] for tool in tools}
-    alarms: dict[str, list[str]] = {tool: [] for tool in tools}
-    plants: Counter[str] = Counter()
-    honest_runs: Counter[str] = Counter()
+    tally = Tally(("assay", *PEERS, UPSTREAM_INPUTS))
     with Worker(host()) as worker:
         settings = Settings(for_target("cpu", worker.describe().versions.get("jaxlib")))
-        for dtype in options.dtypes:
-            if "planted" in options.part and dtype != "f16":
-                for name, kernel in FUSIONS.items():
-                    if re.search(options.fusions, name):
-                        start = time.monotonic()
-                        found = planted(read(kernel, DTYPES[dtype], worker), dtype, worker, settings)
-                        plants[dtype] += len(found)
-                        for corruption, finders in found.items():
-                            for tool in set(tools) - finders:
-                                missed[tool].append(f"{dtype} {name}: {corruption}")
-                        late = [c for c, finders in found.items() if "assay" not in finders]
-                        took = time.monotonic() - start
-                        console.print(
-                            f"{dtype} {name}: {len(found) - len(late)}/{len(found)} {took:.1f} s {late or ''}"
-                        )
-            if "honest" in options.part:
-                for name, kernel in HONEST.items():
-                    if re.search(options.fusions, name):
-                        start = time.monotonic()
-                        for kind, way, accusers, words in honest(read(kernel, DTYPES[dtype], worker), worker, settings):
-                            honest_runs[dtype] += 1
-                            for tool in accusers:
-                                alarms[tool].append(f"{dtype} {name}, {kind}, {way}")
-                            if "assay" in accusers:
-                                console.print(f"[red]FALSE ALARM[/] {dtype} {name}, {kind}, {way}: {words}")
-                            elif options.fusions:
-                                console.print(f"{dtype} {name}, {kind}, {way}: {words}")
-                        console.print(f"{dtype} {name}, honest: {time.monotonic() - start:.1f} s")
-    return report(console, tools, plants, missed, honest_runs, alarms, options.json)
+        work = [(tally.plant, d, n) for d in PLANTED_IN for n in FUSIONS if "planted" in options.part]
+        work += [(tally.leave_alone, d, n) for d in DTYPES for n in HONEST if "honest" in options.part]
+        for do, dtype, name in work:
+            if dtype in options.dtypes and re.search(options.fusions, name):
+                start = time.monotonic()
+                told = do(dtype, name, worker, settings)
+                console.print(f"{told} ({time.monotonic() - start:.1f} s)", highlight=False)
+    return report(console, tally, options.json)
 
 
-def report(
-    console: Console,
-    tools: list[str],
-    plants: Counter[str],
-    missed: dict[str, list[str]],
-    honest_runs: Counter[str],
-    alarms: dict[str, list[str]],
-    path: Path | None,
-) -> int:
-    table = Table(title=f"{plants.total()} planted errors, {honest_runs.total()} honest results")
+def report(console: Console, tally: Tally, path: Path | None) -> int:
+    table = Table(title=f"{tally.planted.total()} planted errors, {tally.honest.total()} honest results")
     table.add_column("policy")
-    for dtype in plants:
+    for dtype in tally.planted:
         table.add_column(f"found, {dtype}", justify="right")
-    for dtype in honest_runs:
+    for dtype in tally.honest:
         table.add_column(f"false alarms, {dtype}", justify="right")
-    for tool in tools:
-        cells = [plants[d] - sum(m.startswith(f"{d} ") for m in missed[tool]) for d in plants]
-        shares = [f"{n}/{plants[d]} ({n / plants[d]:.1%})" for n, d in zip(cells, plants, strict=True)]
-        wrong = [f"{sum(a.startswith(f'{d} ') for a in alarms[tool])}/{honest_runs[d]}" for d in honest_runs]
+    for tool in tally.tools:
+        found = [n - sum(m.startswith(f"{d} ") for m in tally.missed[tool]) for d, n in tally.planted.items()]
+        shares = [f"{f}/{n} ({f / n:.1%})" for f, n in zip(found, tally.planted.values(), strict=True)]
+        wrong = [f"{sum(a.startswith(f'{d} ') for a in tally.alarms[tool])}/{n}" for d, n in tally.honest.items()]
         table.add_row(tool, *shares, *(["-"] * len(wrong) if tool == UPSTREAM_INPUTS else wrong))
     console.print(table)
     if path is not None:
-        path.write_text(json.dumps({"planted": plants, "missed": missed, "honest": honest_runs, "alarms": alarms}))
-    for line in missed["assay"]:
-        console.print(f"missed: {line}")
-    enough = len(missed["assay"]) <= (1 - FOUND_BAR) * plants.total()
-    return 0 if enough and not alarms["assay"] else 1
+        path.write_text(json.dumps(vars(tally)))
+    for line in tally.missed["assay"]:
+        console.print(f"missed: {line}", highlight=False)
+    enough = len(tally.missed["assay"]) <= (1 - FOUND_BAR) * tally.planted.total()
+    return 0 if enough and not tally.alarms["assay"] else 1
 
 
 if __name__ == "__main__":
