@@ -93,8 +93,8 @@ Batch = tuple[int, list[str], list[str]]
 
 
 def _batches(entries: list[Entry], seeds: range, done: set[tuple[str, int]]) -> list[Batch]:
-    """What is to be done, programs that need 64-bit types apart from the others. In no order of the tables, all seeds of
-    one batch after another: what a run has seen by the time it is stopped is a sample of the whole.
+    """What is to be done, programs that need 64-bit types apart from the others. In mixed order, and all seeds of one
+    batch after another: what a run has seen by the time it is stopped is a sample of the whole.
     """
     found: list[Batch] = []
     for wide in (False, True):
