@@ -109,40 +109,38 @@ def _usual(
     else, None for nowhere.
     """
     u, factor, f64 = unit_roundoff(dtype), _factor(dtype, ulps), dtype.name == "f64"
+    edge = smallest_normal(dtype) * _above_normal(ulps)
+    # An inexact operand's rounding from here on is more than what flushing adds.
+    above = edge if rad is None else 2 * edge / factor
     size = np.abs(mid, out=np.empty_like(mid))
-    reach = size
-    if rad is None:
-        least, most = size.min(), size.max()
-        if known and not f64:
-            _of_exact(dtype, mid, size, ulps, error, radius)
-        else:
-            np.multiply(size, factor, out=radius)
-            if ulps is None and not f64:
-                np.multiply(radius, _inexact(dtype, mid, error), out=radius)
-            if error is not None:
-                radius += error
+    reach = size if rad is None else np.add(size, rad, out=None if f64 else size)
+    least, most = reach.min(), reach.max()
+    if rad is None and known and not f64:
+        _of_exact(dtype, mid, size, ulps, error, radius)
     else:
-        least = np.subtract(size, rad, out=radius).min()
-        reach = np.add(size, rad, out=None if f64 else size)
-        most = reach.max()
         np.multiply(reach, factor, out=radius)
+        if rad is None and ulps is None and not f64:
+            np.multiply(radius, _inexact(dtype, mid, error), out=radius)
         if error is not None:
             radius += error
-        if known and not f64:
-            _amend_exact(dtype, mid, rad, ulps, error, radius)
+    amended = rad is not None and known and not f64 and _amend_exact(dtype, mid, rad, ulps, error, radius)
     if f64:
         radius += u * size  # our own midpoint is rounded too, and by how much is not known
     if rad is not None:
         radius += rad
-    lowest_usual = smallest_normal(dtype) * _above_normal(ulps)
-    least = least if error is None else least - error.max()
     # The radius is at most twice its factor of `most`.
-    if least >= lowest_usual and (most * (1 + 4 * factor) if error is None else most + radius.max()) < dtype.max:
+    end = most * (1 + 4 * factor)
+    if error is not None:
+        end = most + radius.max()
+        least = 0.0 if amended else least - error.max() if rad is None else least
+    if least >= above and end < dtype.max:
         return None
     size = np.abs(mid)
     lowest, reach = (size, size) if rad is None else (size - rad, size + rad)
-    lowest = lowest if error is None else lowest - error
-    odd = ((lowest < lowest_usual) & (reach > 0)) | ~(size + radius < dtype.max)
+    low = ((lowest if error is None else lowest - error) < edge) & (reach > 0)
+    if rad is not None:
+        low &= (reach < above) | (rad == 0)
+    odd = low | ~(size + radius < dtype.max)
     return odd if odd.any() else None
 
 
@@ -174,13 +172,14 @@ def _of_exact(dtype: DType, mid: Array, size: Array, ulps: float | None, error: 
     return out
 
 
-def _amend_exact(dtype: DType, mid: Array, rad: Array, ulps: float | None, error: Array | None, local: Array) -> None:
-    """The same for the elements of exact operands among others."""
+def _amend_exact(dtype: DType, mid: Array, rad: Array, ulps: float | None, error: Array | None, local: Array) -> bool:
+    """The same for the elements of exact operands among others. Whether there are any."""
     exact = rad == 0
     if not exact.any():
-        return
+        return False
     few, few_error = mid[exact], None if error is None else np.broadcast_to(error, mid.shape)[exact]
     local[exact] = _of_exact(dtype, few, np.abs(few), ulps, few_error, np.empty_like(few))
+    return True
 
 
 def _factor(dtype: DType, ulps: float | None) -> float:
