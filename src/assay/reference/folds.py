@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import exp, prod
 from typing import Any
 
 import numpy as np
@@ -232,11 +232,12 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     largest = over.reduce(np.multiply, np.maximum(reach, 1.0)) * np.maximum(start, 1.0)
     low = size if x.rad is None else np.maximum(size - x.rad, 0.0)
     smallest = over.reduce(np.multiply, np.minimum(low, 1.0)) * np.minimum(start, 1.0)
-    wild = ~(largest < kept.max) & (smallest < 1.0)
+    high = largest * exp(min(n * unit_roundoff(kept), 700.0))  # as rounded on the way
+    wild = ~(high < kept.max) & (smallest < 1.0)
     vanishing = _vanishing(ctx, kept, n, largest, smallest, bound)
     nan = np.isnan(x.mid)
     if x.dtype.is_complex:
-        wild |= ~(largest < kept.max / 2)  # what infinite and NaN parts become is the implementation's affair
+        wild |= ~(high < kept.max / 2)  # what infinite and NaN parts become is the implementation's affair
     elif nan.any():
         wild &= ~over.reduce(np.logical_or, nan)  # NaN in any order
     und = union(any_undecided(x, init, over), wild)
