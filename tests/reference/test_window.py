@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
-from xla_cpu import assert_agree, hlo_text, outside, reference
+from xla_cpu import assert_agree, assert_hlo_agrees, hlo_text, outside, reference
 
 from assay.hlo.attributes import WindowDim
 from assay.reference.ops.window import windowed
@@ -160,3 +160,31 @@ def test_a_wrong_window_is_outside():
     wrong = np.repeat(np.maximum(x[::2], x[1::2]), 2, 1)[:, :-1]
     assert outside(ball, wrong)[:, 1::2].all()
     assert not outside(ball, wrong)[:, ::2].any()
+
+
+@pytest.mark.parametrize("body", [lax.add, lax.max])
+def test_padding_may_or_may_not_count_an_initial_value_that_is_not_neutral(body):
+    """XLA:CPU takes padding out of a variadic window; the interpreter of StableHLO counts the initial value for it."""
+    text = f"""HloModule m
+
+%fold {{
+  %a0 = f32[] parameter(0)
+  %a1 = s32[] parameter(1)
+  %a2 = f32[] parameter(2)
+  %a3 = s32[] parameter(3)
+  %r0 = f32[] {"add" if body is lax.add else "maximum"}(%a0, %a2)
+  %r1 = s32[] add(%a1, %a3)
+  ROOT %r = (f32[], s32[]) tuple(%r0, %r1)
+}}
+
+ENTRY %e {{
+  %x = f32[4] parameter(0)
+  %y = s32[4] parameter(1)
+  %a = f32[] constant(3)
+  %b = s32[] constant(3)
+  ROOT %r = (f32[5], s32[5]) reduce-window(%x, %y, %a, %b), window={{size=2 pad=1_1}}, to_apply=%fold
+}}
+"""
+    first, second = assert_hlo_agrees(text, np.arange(4, dtype=np.float32), np.arange(4, dtype=np.int32), decided=False)
+    assert second.und.any()
+    assert body is lax.add or first.und is None or not first.und.any()

@@ -62,6 +62,7 @@ def known_kinds(ctx: Context, body: str, count: int) -> tuple[str, ...] | None:
 def reduced_lines(ctx: Context, body: str, lines: Sequence[Ball], inits: Sequence[Ball]) -> tuple[Ball, ...]:
     """The reduction of arrays (n, results) over n, for a body that is no fold."""
     direction = extremum_kind(ctx.module, body) if len(lines) == 2 else None
+    found: tuple[Ball, ...]
     if direction is not None:
         found = _extremum(ctx, direction, lines[0], lines[1], inits[0], inits[1])
     else:
@@ -74,15 +75,31 @@ def _of_any_start(
     ctx: Context, body: str, found: tuple[Ball, ...], lines: Sequence[Ball], inits: Sequence[Ball]
 ) -> tuple[Ball, ...]:
     """As `folds.of_any_start`: decided where one initial value more, or none, gives the same."""
-    if len(lines[0].mid) == 1:
-        others = [_rows(x, 0) for x in lines]
-    else:
-        starts = [broadcast_ball(init, found[0].mid.shape) for init in inits]
-        others = [x for x in flatten(call_batched(ctx, body, [*starts, *found])) if isinstance(x, Ball)]
-    differ = None
+    if len(lines[0].mid) > 1:
+        return with_one_start_more(ctx, body, found, inits)
+    return _where_same(found, [_rows(x, 0) for x in lines])
+
+
+def with_one_start_more(ctx: Context, body: str, found: tuple[Ball, ...], inits: Sequence[Ball]) -> tuple[Ball, ...]:
+    """Undecided where one initial value more makes a difference."""
+    starts = [broadcast_ball(init, found[0].mid.shape) for init in inits]
+    again = call_batched(ctx, body, [*starts, *found])
+    return _where_same(found, [x for x in flatten(again) if isinstance(x, Ball)])
+
+
+def _where_same(found: tuple[Ball, ...], others: Sequence[Ball]) -> tuple[Ball, ...]:
+    """`found`, undecided where one of the others contradicts it, and with room for them where none does."""
+    results = []
     for one, other in zip(found, others, strict=True):
-        differ = union(differ, ~((one.mid == other.mid) | ((one.mid != one.mid) & (other.mid != other.mid))))
-    return tuple(mark(x, differ) for x in found)
+        same = (one.mid == other.mid) | ((one.mid != one.mid) & (other.mid != other.mid))
+        rad = one.rad
+        if other.rad is not None:
+            apart = np.where(same, 0.0, np.abs(one.mid - other.mid))
+            reach = other.rad if rad is None else rad + other.rad
+            same |= apart <= reach
+            rad = np.maximum(0.0 if rad is None else rad, np.where(same & np.isfinite(apart), apart + other.rad, 0.0))
+        results.append(mark(Ball(one.dtype, one.mid, rad, one.und), ~same))
+    return tuple(results)
 
 
 def _in_line(x: Ball, axes: Sequence[int]) -> Ball:

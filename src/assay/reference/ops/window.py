@@ -19,10 +19,10 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType, TupleShape
 from assay.reference.bodies import body_kind
 from assay.reference.context import Context, mark, unit_roundoff
-from assay.reference.folds import Over, Ufunc, broadcast_ball, fold
+from assay.reference.folds import Over, Ufunc, broadcast_ball, fold, starts_neutral
 from assay.reference.ops.convolution import padded_and_dilated, window_view
 from assay.reference.ops.movement import moved
-from assay.reference.ops.reduction import known_kinds, reduced_lines
+from assay.reference.ops.reduction import known_kinds, reduced_lines, with_one_start_more
 from assay.reference.registry import operation
 from assay.reference.sums import few_valued, summed
 from assay.reference.value import Array, Ball, Value, total, union
@@ -51,6 +51,10 @@ def reduce_window(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
             raise ReferenceLimit(f"{instr.name}: {terms * prod(places)} terms of a body that is not recognised")
         lines = [moved(x, lambda part: _terms_first(part, windows)) for x in inputs]
         found = tuple(moved(x, lambda part: part.reshape(places)) for x in reduced_lines(ctx, body, lines, inits))
+    neutral = kinds is not None and all(map(starts_neutral, kinds, inits))
+    if not neutral and any(w.pad_low > 0 or w.pad_high > 0 or w.base_dilation > 1 for w in windows):
+        # XLA:CPU leaves padding out, StableHLO's specification counts the initial value for it.
+        found = with_one_start_more(ctx, body, found, inits)
     return found if isinstance(instr.shape, TupleShape) else found[0]
 
 
@@ -198,6 +202,8 @@ def select_and_scatter(ctx: Context, instr: Instruction, x: Ball, source: Ball, 
     at = _flat_positions(x.mid.shape, windows, winner)
     flat = source.mid.reshape(-1)
     found = _scattered(ctx, x, source, init, at, flat)
+    if len(values) == 1 and not starts_neutral(kind or "add", init):
+        found = mark(found, np.ones(found.mid.shape, bool))  # XLA:CPU drops the initial value of such a window
     if rivals is None:
         return found
     open_ = np.zeros(x.mid.size, bool)
