@@ -1,0 +1,72 @@
+"""The rule for sampled bounds of docs/bounds.md: legal evaluations of deep graphs lie within the spread of the sampled
+runs, and wrong ones do not.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from elements import POLICY
+from jax import lax
+from xla_cpu import hlo_text, run_hlo
+
+from assay.hlo.parse import parse_module
+from assay.hlo.shape import ArrayShape
+from assay.oracle.compare import compare_output
+from assay.reference.evaluator import evaluate
+from assay.reference.sampled import sampled_bounds
+from assay.reference.value import as_ball
+
+LAYERS = 10
+
+
+def network(dtype):
+    def run(x, *weights):
+        for w in weights:
+            x = jnp.tanh(lax.dot(x, w)) + x * dtype(0.5)
+            x = x - lax.reduce(x, dtype(0), lax.add, (1,))[:, None] / dtype(x.shape[1])
+        return x
+
+    return run
+
+
+def emulated(x, weights, dtype, step, reverse):
+    """In NumPy: every operation rounded to `step`, dots summed in f32 from either end, the result in `dtype`."""
+
+    def rounded(v):
+        return v.astype(step).astype(np.float64)
+
+    x = x.astype(np.float64)
+    for w in weights:
+        total = np.zeros((len(x), w.shape[1]), np.float32)
+        columns = range(w.shape[0])
+        for k in reversed(columns) if reverse else columns:
+            total = total + (x[:, k, None] * w.astype(np.float64)[k]).astype(np.float32)
+        x = rounded(rounded(np.tanh(rounded(total))) + rounded(x * 0.5))
+        total = np.zeros(len(x), step)
+        for k in range(x.shape[1]):
+            total = total + x[:, k].astype(step)
+        x = rounded(x - rounded(total.astype(np.float64) / x.shape[1])[:, None])
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16], ids=["f32", "bf16"])
+def test_legal_runs_lie_within_the_spread(dtype):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(24, 32)).astype(dtype)
+    weights = [(rng.normal(size=(32, 32)) / 5).astype(dtype) for _ in range(LAYERS)]
+    text = hlo_text(network(dtype), x, *weights)
+    module = parse_module(text)
+    (ball,) = sampled_bounds(module, [x, *weights], POLICY, runs=12)
+    shape = ArrayShape(as_ball(ball).dtype, x.shape)
+    legal = [emulated(x, weights, dtype, step, reverse) for step in {np.float32, dtype} for reverse in (False, True)]
+    legal += [run_hlo(text, [x, *weights])[0], run_hlo(text, [x, *weights], xla_backend_optimization_level=0)[0]]
+    for result in legal:
+        assert compare_output(as_ball(ball), np.asarray(result), shape).outside == 0
+    # It says more than the radii do, and enough to see one weight that is missing.
+    radii = as_ball(evaluate(module, [x, *weights], POLICY).value)
+    assert np.median(as_ball(ball).rad) < 0.3 * np.median(radii.rad)
+    missing = [*weights[:-1], np.where(np.eye(32) > 0, 0, weights[-1].astype(np.float64)).astype(dtype)]
+    wrong = emulated(x, missing, dtype, dtype, False)
+    assert compare_output(as_ball(ball), wrong, shape).outside > x.size / 8
