@@ -85,3 +85,30 @@ def test_started_and_done():
 def test_several_participants_are_not_modelled(line, header):
     with pytest.raises(Unsupported):
         reference(program(line, header=header), [X])
+
+
+RAGGED = """HloModule m
+
+ENTRY e {
+  a = f32[6,2] parameter(0)
+  into = f32[8,2] parameter(1)
+  starts = s32[2] parameter(2)
+  sizes = s32[2] parameter(3)
+  places = s32[2] parameter(4)
+  received = s32[2] parameter(5)
+  ROOT r = f32[8,2] ragged-all-to-all(a, into, starts, sizes, places, received), replica_groups={{0}}
+}
+"""
+
+
+def test_ragged_all_to_all_with_oneself():
+    a, into = np.arange(12, dtype=np.float32).reshape(6, 2), -np.ones((8, 2), np.float32)
+    index = [np.array(x, np.int32) for x in ([0, 4], [3, 2], [5, 1], [3, 2])]
+    (ball,) = reference(RAGGED, [a, into, *index])
+    expected = into.copy()
+    expected[5:8] = a[0:3]
+    expected[1:3] = a[4:6]
+    np.testing.assert_array_equal(ball.mid, expected)
+    assert ball.exact
+    with pytest.raises(Unsupported, match="beyond"):
+        reference(RAGGED, [a, into, index[0], index[1], np.array([7, 1], np.int32), index[3]])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.errors import Unsupported
+from assay.reference.refused import CUSTOM_CALLS, OPCODES
 from assay.reference.value import Value
 
 Operation = Callable[..., Value]
@@ -40,13 +41,13 @@ def _register(table: dict[str, Operation], names: tuple[str, ...]) -> Callable[[
 
 def find(opcode: str) -> Operation:
     if opcode not in _OPERATIONS:
-        raise Unsupported(opcode)
+        raise Unsupported(opcode, OPCODES.get(opcode, ""))
     return _OPERATIONS[opcode]
 
 
 def find_custom_call(target: str) -> Operation:
     if target not in _CUSTOM_CALLS:
-        raise Unsupported(f"custom-call {target}")
+        raise Unsupported(f"custom-call {target}", CUSTOM_CALLS.get(target, ""))
     return _CUSTOM_CALLS[target]
 
 

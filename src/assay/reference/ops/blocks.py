@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from assay.hlo.module import Instruction
 from assay.reference.context import Context
+from assay.reference.ops.operand_kinds import check_kinds
 from assay.reference.pieces import BLOCK, Gathered, cut_ball, pieces
 from assay.reference.registry import Operation, operation
 from assay.reference.value import Ball, Value
@@ -32,6 +33,7 @@ def blocked(function: Operation) -> Operation:
     @functools.wraps(function)
     def run(ctx: Context, instr: Instruction, *operands: Value) -> Value:
         balls = [operand for operand in operands if isinstance(operand, Ball)]
+        check_kinds(instr, balls)
         largest = max((ball.mid.size for ball in balls), default=0)
         if largest <= 2 * BLOCK or len(balls) != len(operands):
             return function(ctx, instr, *operands)

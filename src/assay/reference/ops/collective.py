@@ -1,7 +1,7 @@
 """Collectives for one participant, where they hand their operand on. More participants than one are not modelled.
 
 Semantics: XLA's operation_semantics (AllReduce, AllGather, ReduceScatter, AllToAll, CollectivePermute, PartitionId,
-ReplicaId).
+RaggedAllToAll, ReplicaId).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from assay.hlo.shape import DTYPES, ArrayShape, TupleShape
 from assay.reference.context import Context
 from assay.reference.ops.movement import moved
 from assay.reference.registry import operation
-from assay.reference.value import Ball, Token, Value, as_ball, held_dtype
+from assay.reference.value import Array, Ball, Token, Value, as_ball, held_dtype
 
 
 def _alone(ctx: Context, instr: Instruction) -> None:
@@ -47,6 +47,42 @@ def all_to_all(ctx: Context, instr: Instruction, *operands: Value) -> Value:
     """
     _alone(ctx, instr)
     return operands if isinstance(instr.shape, TupleShape) else operands[0]
+
+
+@operation("ragged-all-to-all")
+def ragged_all_to_all(
+    ctx: Context,
+    instr: Instruction,
+    a: Ball,
+    into: Ball,
+    starts: Ball,
+    sizes: Ball,
+    places: Ball,
+    received: Ball,
+) -> Value:
+    """Rows a[starts[i]:][:sizes[i]] go to into[places[i]:] of the receiver: here of the only participant itself."""
+    _alone(ctx, instr)
+    for index in (starts, sizes, places, received):
+        if index.und is not None and index.und.any():
+            raise Unsupported(instr.opcode, "undecided offsets or sizes")
+    rows = [(int(s), int(n), int(p)) for s, n, p in zip(starts.mid, sizes.mid, places.mid, strict=True)]
+    if any(min(row) < 0 or row[0] + row[1] > len(a.mid) or row[2] + row[1] > len(into.mid) for row in rows):
+        raise Unsupported(instr.opcode, "rows beyond its operands")
+    if not np.array_equal(sizes.mid, received.mid):
+        raise Unsupported(instr.opcode, "what is sent is not what is received")
+
+    def put(target: Array, source: Array) -> Array:
+        target = np.array(target)
+        for start, count, place in rows:
+            target[place : place + count] = source[start : start + count]
+        return target
+
+    rad = und = None
+    if a.rad is not None or into.rad is not None:
+        rad = put(*(np.zeros(x.dims) if x.rad is None else x.rad for x in (into, a)))
+    if a.und is not None or into.und is not None:
+        und = put(*(np.zeros(x.dims, bool) if x.und is None else x.und for x in (into, a)))
+    return Ball(a.dtype, put(into.mid, a.mid), rad, und)
 
 
 @operation("collective-permute")
