@@ -188,3 +188,32 @@ ENTRY %e {{
     first, second = assert_hlo_agrees(text, np.arange(4, dtype=np.float32), np.arange(4, dtype=np.int32), decided=False)
     assert second.und.any()
     assert body is lax.add or first.und is None or not first.und.any()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "s32"])
+def test_a_window_of_nothing_but_padding_scatters_nothing(dtype):
+    text = f"""HloModule m
+
+%ge {{
+  %a = {dtype}[] parameter(0)
+  %b = {dtype}[] parameter(1)
+  ROOT %r = pred[] compare(%a, %b), direction=GE
+}}
+
+%add {{
+  %a = {dtype}[] parameter(0)
+  %b = {dtype}[] parameter(1)
+  ROOT %r = {dtype}[] add(%a, %b)
+}}
+
+ENTRY %e {{
+  %x = {dtype}[4] parameter(0)
+  %s = {dtype}[6] parameter(1)
+  %z = {dtype}[] constant(0)
+  ROOT %r = {dtype}[4] select-and-scatter(%x, %s, %z), window={{size=2 stride=1 pad=3_0}}, select=%ge, scatter=%add
+}}
+"""
+    numpy = np.float32 if dtype == "f32" else np.int32
+    x, source = np.array([1, 2, 3, 4], numpy), np.array([100, 10, 1, 2, 3, 4], numpy)
+    (ball,) = assert_hlo_agrees(text, x, source)
+    np.testing.assert_array_equal(ball.mid, [1, 2, 3, 4])

@@ -200,6 +200,12 @@ def select_and_scatter(ctx: Context, instr: Instruction, x: Ball, source: Ball, 
         winner = np.where(inside[winner, np.arange(winner.size)], winner, ranked.argmax(0))
     rivals = _rivals(x, values, inside, winner, terms)
     at = _flat_positions(x.mid.shape, windows, winner)
+    if not inside.any(0).all():  # a window of nothing but padding chooses nobody
+        chosen = inside.any(0).reshape(source.mid.shape)
+        parts = (source.mid, source.rad, source.und)
+        mid, rad, und = (None if p is None else np.where(chosen, p, np.zeros((), p.dtype)) for p in parts)
+        assert mid is not None
+        source = Ball(source.dtype, mid, rad, und)
     flat = source.mid.reshape(-1)
     found = _scattered(ctx, x, source, init, at, flat)
     if len(values) == 1 and not starts_neutral(kind or "add", init):
