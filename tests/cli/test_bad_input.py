@@ -79,6 +79,7 @@ def test_hlo_that_is_no_program(assay, kind):
 
 PYTHON_FILES = {
     "missing function": ("def step(x): return x\n", "program.py:stpe", ["stpe"]),
+    "no list of cases": ("def cases(): return 5\n", "program.py", ["cases()", "int"]),
     "no cases": ("def step(x): return x\n", "program.py", ["cases"]),
     "no example arguments": ("def step(x): return x\n", "program.py:step", ["example_args"]),
     "does not import": ("import no_such_package\n", "program.py", ["no_such_package", "program.py:3"]),
@@ -166,6 +167,13 @@ def test_arguments_that_are_no_npz(assay):
         (["good.hlo", "--inputs", "none.npz"], ["none.npz"]),
         (["good.hlo", "--toolchain", "torch==2"], ["torch==2", "jax=="]),
         (["good.hlo", "--flag", "--xla_no_such_flag=1"], ["xla_no_such_flag"]),
+        (["good.hlo", "--seed", "one"], ["--seed", "integer", "assay check --help"]),
+        (["good.hlo", "--timeout", "0"], ["--timeout", "0.1"]),
+        (["good.hlo", "--sed", "1"], ["--sed", "--seed"]),
+        ([], ["PROGRAM", "assay check --help"]),
+        (["good.hlo", "--inputs", "a.npz", "--seed", "1"], ["--inputs", "--seed"]),
+        (["good.hlo", "--inputs", "a.npz", "--input-class", "ties"], ["--inputs", "--input-class"]),
+        (["good.hlo", "--case", "x"], ["good.hlo", "--case"]),
     ],
 )
 def test_options_that_make_no_sense(assay, arguments, words):

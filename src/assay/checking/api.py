@@ -85,6 +85,8 @@ def refuse_unknown_names(request: Request) -> None:
 def check_path(source: str, request: Request, command: str = "", step: Step = lambda _: None) -> Report:
     """Checks every program that `source` names (see `assay.programs.load`). Raises AssayError where it cannot begin."""
     parse_source(source)  # a wrong path is told before a worker starts
+    if request.inputs is not None and (request.seed != 0 or request.classes != DEFAULT_CLASSES):
+        raise InputError("--inputs has the values: leave out --seed and --input-class, which choose how to draw them")
     refuse_unknown_names(request)
     with _worker(request, step) as (worker, versions):
         step("reading the program")

@@ -12,7 +12,7 @@ def main() -> None:
         # Imported here so that a Ctrl-C meanwhile ends as it does later.
         from assay.cli.app import app
 
-        app(standalone_mode=True)
+        sys.exit(app(standalone_mode=False))
     except KeyboardInterrupt:
         print("assay: interrupted", file=sys.stderr)
         sys.exit(130)
@@ -24,7 +24,17 @@ def _told(error: Exception) -> int:
     """Says what went wrong; never with exit code 1, which means a finding."""
     from assay.errors import AssayError
 
-    if isinstance(error, AssayError):
+    usage = getattr(error, "format_message", None)  # of typer's, which has click in it or beside it
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(getattr(error, "message", ""), file=sys.stderr)
+    elif usage is not None:
+        context = getattr(error, "ctx", None)
+        command = "assay" if context is None else context.command_path
+        print(f"assay: {' '.join(usage().split()).rstrip('.')}; see {command} --help", file=sys.stderr)
+    elif type(error).__name__ == "Abort":
+        print("assay: interrupted", file=sys.stderr)
+        return 130
+    elif isinstance(error, AssayError):
         print(f"assay: {error}", file=sys.stderr)
     elif isinstance(error, OSError):
         print(f"assay: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)

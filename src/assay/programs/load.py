@@ -51,6 +51,8 @@ def load(text: str, worker: Worker, arguments: Sequence[Array] | None = None, ca
     `problem`.
     """
     source = parse_source(text)
+    if case is not None and (source.path.suffix != ".py" or source.function is not None):
+        raise ProgramError(f"{text}: only a Python file with cases() has cases to choose from; leave --case out")
     if source.path.is_dir():
         return _dump_folder(source.path, worker)
     if source.path.suffix == ".py":

@@ -229,7 +229,10 @@ def cases_of(module, header: dict, arrays):
         return
     if not hasattr(module, "cases"):
         raise Refused("MissingFunction", "no cases() in it; name a function of it as FILE:FUNCTION")
-    for number, case in enumerate(module.cases()):
+    made = module.cases()
+    if not hasattr(made, "__iter__"):
+        raise Refused("BadCase", f"cases() gives {type(made).__name__}, not a list of (name, function, arguments)")
+    for number, case in enumerate(made):
         if not isinstance(case, tuple) or len(case) not in (3, 4):
             raise Refused("BadCase", f"case {number} of cases() is not (name, function, arguments, expected)")
         name, function, args = case[:3]
