@@ -24,7 +24,7 @@ from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shap
 
 FAMILIES = (
     "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction",
-    "convolution", "reduction", "window", "indexing", "sorting", "control", "linalg", "orthogonal",
+    "convolution", "reduction", "window", "selection", "indexing", "sorting", "control", "linalg", "orthogonal",
     "spectra", "normalization", "fft", "random", "collective",
 )  # fmt: skip
 for _family in FAMILIES:
