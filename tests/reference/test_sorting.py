@@ -231,6 +231,21 @@ def test_only_overlapping_keys_are_in_doubt():
     np.testing.assert_array_equal(moved.mid[2:], [3, 0])
 
 
+def test_floats_that_travel_with_keys_in_doubt_are_enclosed():
+    keys = Ball(DTYPES["f32"], np.array([5.0, 1.0, 1.1, 3.0]), np.array([0.1, 0.2, 0.2, 0.0]), None)
+    payload = Ball(DTYPES["f32"], np.array([7.0, 2.0, -1.0, 4.0]), np.array([0.0, 0.5, 0.0, 0.0]), None)
+    _, moved = sorted_balls(keys, payload)
+    assert moved.und is None or not moved.und.any()
+    for place in (0, 1):
+        for value, bad in ((2.5, False), (1.5, False), (-1.0, False), (2.6, True), (-1.1, True)):
+            assert outside(moved, np.where(np.arange(4) == place, value, moved.mid))[place] == bad
+    np.testing.assert_array_equal(moved.mid[2:], [4.0, 7.0])
+    assert not moved.rad[2:].any()
+    payload = Ball(DTYPES["f32"], np.array([7.0, 2.0, np.inf, 4.0]), None, None)
+    _, moved = sorted_balls(keys, payload)
+    np.testing.assert_array_equal(moved.und, [True, True, False, False])
+
+
 def test_topk_carries_radii():
     text = """HloModule m
 ENTRY e {

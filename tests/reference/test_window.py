@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 from xla_cpu import assert_agree, assert_hlo_agrees, hlo_text, outside, reference
 
+from assay.errors import Unsupported
 from assay.hlo.attributes import WindowDim
 from assay.reference.ops.window import windowed
 from assay.reference.policy import Policy
@@ -140,7 +141,7 @@ def test_ties_go_to_the_first():
     assert ball.und is None
 
 
-def test_rivals_are_undecided():
+def test_rivals_get_all_or_nothing():
     x = np.array([1, 1 + 1e-7, 3, 2, 5, 5], np.float32)
 
     def f(x):
@@ -148,8 +149,109 @@ def test_rivals_are_undecided():
             np.ones(3, np.float32)
         )[0]
 
-    (ball,) = assert_agree(f, x, decided=False)
-    assert ball.und.tolist() == [True, True, False, False, True, True]
+    (ball,) = assert_agree(f, x)
+    assert ball.und is None or not ball.und.any()
+    open_ = [True, True, False, False, True, True]
+    for wrong, seen in ((0.0, [True, False]), (1.0, [False, True]), (2.0, [True, True])):
+        bad = outside(ball, np.full(6, wrong))
+        assert bad.tolist() == [wrong == 2.0 if o else (seen[0] if i == 2 else seen[1]) for i, o in enumerate(open_)]
+
+
+SELECT_AND_SCATTER = """HloModule m
+
+select {{
+  a = {x}[] parameter(0)
+  b = {x}[] parameter(1)
+  {select}
+}}
+
+scatter {{
+  p = {y}[] parameter(0)
+  q = {y}[] parameter(1)
+  ROOT r = {y}[] {scatter}(p, q)
+}}
+
+ENTRY e {{
+  x = {x}[5,6] parameter(0)
+  s = {y}[4,3] parameter(1)
+  i = {y}[] parameter(2)
+  ROOT r = {y}[5,6] select-and-scatter(x, s, i), window={{size=2x3 stride=1x2 pad=0_0x1_0}},
+    select=select, scatter=scatter
+}}
+"""
+SELECTS = {
+    "GE": ("ROOT k = pred[] compare(a, b), direction=GE", lambda a, b: a >= b),
+    "LT": ("ROOT k = pred[] compare(a, b), direction=LT", lambda a, b: a < b),
+    "reversed": ("ROOT k = pred[] compare(b, a), direction=LE", lambda a, b: b <= a),
+    "of squares": (
+        "c = {x}[] multiply(a, a)\n  d = {x}[] multiply(b, b)\n  ROOT k = pred[] compare(c, d), direction=GT",
+        lambda a, b: a * a > b * b,
+    ),
+    "the first": ("ROOT k = pred[] constant(true)", lambda a, b: True),
+}
+SCATTERS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+
+
+def selected_and_scattered(x, source, init, select, scatter):
+    """hlo_evaluator.cc, element by element."""
+    found = np.full(x.shape, init)
+    for place in np.ndindex(4, 3):
+        kept = None
+        for offset in np.ndindex(2, 3):
+            at = place[0] + offset[0], 2 * place[1] + offset[1] - 1
+            if not 0 <= at[1] < 6:
+                continue
+            if kept is None or not select(x[kept], x[at]):
+                kept = at
+        found[kept] = scatter(source[place], found[kept])
+    return found
+
+
+@pytest.mark.parametrize("name", SELECTS)
+@pytest.mark.parametrize("scatter", SCATTERS)
+@pytest.mark.parametrize(
+    ("x_type", "y_type"),
+    [
+        ("f32", "f32"),
+        *(pytest.param(*p, marks=pytest.mark.slow) for p in (("s32", "s32"), ("u64", "f32"), ("f32", "c64"))),
+    ],
+)
+def test_any_selection_and_any_scattering(name, scatter, x_type, y_type):
+    if y_type == "c64" and scatter in ("maximum", "minimum"):
+        return
+    body, select = SELECTS[name]
+    text = SELECT_AND_SCATTER.format(x=x_type, y=y_type, select=body.format(x=x_type), scatter=scatter)
+    types = {"f32": np.float32, "s32": np.int32, "u64": np.uint64, "c64": np.complex64}
+    low = 0 if x_type == "u64" else -4
+    x = RNG.integers(low, 5, (5, 6)).astype(types[x_type])
+    source = RNG.integers(-3, 4, (4, 3)).astype(types[y_type])
+    init = types[y_type](0 if scatter == "add" else 2)
+    expected = selected_and_scattered(x, source, init, select, SCATTERS[scatter])
+    (ball,) = reference(text, [x, source, init])
+    assert not outside(ball, expected).any()
+    assert ball.und is None or not ball.und.any()
+    assert ball.rad is None or ball.rad.max() < 1e-3
+    if not (x_type == "u64" or y_type == "c64"):
+        assert_hlo_agrees(text, x, source, init)
+
+
+def test_a_scattering_that_depends_on_order_is_refused():
+    text = SELECT_AND_SCATTER.format(x="f32", y="f32", select=SELECTS["GE"][0], scatter="subtract")
+    with pytest.raises(Unsupported, match="scatter computation"):
+        reference(text, [normal(5, 6), normal(4, 3), np.float32(0)])
+
+
+def test_an_undecided_selection_by_a_body():
+    body = SELECTS["of squares"][0].format(x="f32")
+    text = SELECT_AND_SCATTER.format(x="f32", y="f32", select=body, scatter="add").replace(
+        "x = f32[5,6] parameter(0)", "w = f32[5,6] parameter(0)\n  x = f32[5,6] exponential(w)"
+    )
+    x = normal(5, 6)
+    x[2, 2] = x[2, 1]
+    source = np.abs(normal(4, 3)) + 1
+    (ball,) = assert_hlo_agrees(text, x, source, np.float32(0))
+    assert ball.rad is not None
+    assert ball.rad.max() > 0.4
 
 
 def test_a_wrong_window_is_outside():

@@ -2,8 +2,8 @@
 
 Keys whose balls do not overlap have one order; so do exact keys that are equal, where the sort is stable. Elsewhere
 elements form *clusters*: the sorted keys themselves are order statistics and stay decided with a radius (the j-th
-smallest of intervals lies between the j-th smallest of their ends), what travels with them is undecided unless it is
-equal all over the cluster.
+smallest of intervals lies between the j-th smallest of their ends). A float that travels with them is one of its
+cluster's, and has their hull for a ball; anything else is undecided unless it is equal all over the cluster.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def sort(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
         found = _by_network(ctx, name, lanes, stable)
     else:
         found = _by_keys(keys, [_key_ball(ctx, ctx.module.by_name[name], key, lanes) for key in keys], stable)
-    results = [_rearranged(lane, found, keys, i) for i, lane in enumerate(lanes)]
+    results = [_rearranged(ctx, lane, found, keys, i) for i, lane in enumerate(lanes)]
     shape = np.moveaxis(operands[0].mid, axis, -1).shape
     shaped = tuple(moved(r, lambda x: np.moveaxis(x.reshape(shape), -1, axis)) for r in results)
     return shaped if len(shaped) > 1 else shaped[0]
@@ -75,7 +75,7 @@ def topk(ctx: Context, instr: Instruction, a: Ball) -> Value:
     """The k largest (smallest) of the last dimension in descending (ascending) total order, and where they stood; of
     equals the first, as chlo.top_k says, unless is_stable=false.
     """
-    return _top(instr, a, flag(instr, "largest", True), flag(instr, "is_stable", True))
+    return _top(ctx, instr, a, flag(instr, "largest", True), flag(instr, "is_stable", True))
 
 
 @custom_call("TopK")
@@ -83,10 +83,10 @@ def custom_topk(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     """XLA:CPU's own (runtime_topk.cc): integers of the floats' total order, ties to the lower index."""
     if len(operands) != 1:
         raise Unsupported("custom-call TopK", "of several operands")
-    return _top(instr, operands[0], True, True)
+    return _top(ctx, instr, operands[0], True, True)
 
 
-def _top(instr: Instruction, a: Ball, largest: bool, stable: bool) -> Value:
+def _top(ctx: Context, instr: Instruction, a: Ball, largest: bool, stable: bool) -> Value:
     assert isinstance(instr.shape, TupleShape)
     values, indices = instr.shape.elements
     assert isinstance(values, ArrayShape)
@@ -99,8 +99,8 @@ def _top(instr: Instruction, a: Ball, largest: bool, stable: bool) -> Value:
     key = Key(0, "", descending=largest, total=a.dtype.is_float)
     found = _by_keys((key,), [lane], stable)
     counter = np.broadcast_to(np.arange(lane.dims[-1], dtype=held_dtype(indices.dtype)), lane.dims)
-    best = _rearranged(lane, found, (key,), 0)
-    where = _rearranged(Ball(indices.dtype, counter), found, (key,), 1)
+    best = _rearranged(ctx, lane, found, (key,), 0)
+    where = _rearranged(ctx, Ball(indices.dtype, counter), found, (key,), 1)
     return (
         moved(best, lambda x: x[:, :k].reshape(values.dims)),
         moved(where, lambda x: x[:, :k].reshape(indices.dims)),
@@ -223,7 +223,7 @@ def _network(n: int) -> list[tuple[Array, Array]]:
 # ---------------------------------------------------------------- results
 
 
-def _rearranged(lane: Ball, found: _Sorted, keys: Sequence[Key] | None, operand: int) -> Ball:
+def _rearranged(ctx: Context, lane: Ball, found: _Sorted, keys: Sequence[Key] | None, operand: int) -> Ball:
     """One operand in sorted order."""
     result = moved(lane, lambda x: np.take_along_axis(x, found.order, -1))
     und = result.und
@@ -232,7 +232,13 @@ def _rearranged(lane: Ball, found: _Sorted, keys: Sequence[Key] | None, operand:
         result = _order_statistics(keys[0], result, *found.values)
         und = result.und
     elif found.joint is not None and not (first and found.values is None):
-        und = union(und, _mixed(result, found.joint))
+        cluster, starts = _clusters(found.joint)
+        mixed = _mixed(result, cluster, starts)
+        if ctx.rng is None:
+            enclosed = mixed & _enclosed(result, cluster, starts)
+            result = _hull(result, cluster, starts, enclosed) if enclosed.any() else result
+            mixed = mixed & ~enclosed
+        und = union(und, mixed)
     if found.broken is not None:
         und = union(und, np.broadcast_to(found.broken[:, None], result.dims))
     return Ball(result.dtype, result.mid, result.rad, und)
@@ -256,22 +262,49 @@ def _order_statistics(key: Key, result: Ball, low: Array, high: Array) -> Ball:
     return Ball(result.dtype, mid, rad, ~known if not known.all() else None)
 
 
-def _mixed(result: Ball, joint: Array) -> Array:
-    """The elements of clusters that are not equal all over."""
-    lanes, n = result.dims
+def _clusters(joint: Array) -> tuple[Array, Array]:
+    """(the number of each element's cluster (lanes, n), where the clusters start in the flat array)"""
+    lanes, n = joint.shape[0], joint.shape[1] + 1
     first = np.ones((lanes, n), bool)
     first[:, 1:] = ~joint
-    cluster = (np.cumsum(first.ravel()) - 1).reshape(lanes, n)
-    starts = np.flatnonzero(first.ravel())
-    same = np.ones((lanes, n), bool)
+    return (np.cumsum(first.ravel()) - 1).reshape(lanes, n), np.flatnonzero(first.ravel())
+
+
+def _mixed(result: Ball, cluster: Array, starts: Array) -> Array:
+    """The elements of clusters that are not equal all over."""
+    same = np.ones(cluster.shape, bool)
     for part in (result.mid, result.rad):
         if part is not None:
-            line = part.ravel()
-            head = line[starts][cluster.ravel()].reshape(lanes, n)
+            head = part.ravel()[starts][cluster]
             same &= (part == head) | ((part != part) & (head != head))
     if result.und is not None:
         same &= ~result.und
-    differs = np.zeros(starts.size, bool)
-    differs[cluster[~same]] = True
-    mixed: Array = differs[cluster]
-    return mixed
+    return _anywhere(~same, cluster, starts)
+
+
+def _anywhere(mask: Array, cluster: Array, starts: Array) -> Array:
+    """The elements of clusters that hold one of the mask."""
+    found = np.zeros(starts.size, bool)
+    found[cluster[mask]] = True
+    return np.asarray(found[cluster])
+
+
+def _enclosed(result: Ball, cluster: Array, starts: Array) -> Array:
+    """The elements of clusters whose hull is a ball: finite floats that are decided themselves."""
+    if not result.dtype.is_float:
+        return np.zeros(cluster.shape, bool)
+    open_ = ~np.isfinite(result.mid)
+    open_ = open_ if result.und is None else open_ | result.und
+    return ~_anywhere(open_, cluster, starts)
+
+
+def _hull(result: Ball, cluster: Array, starts: Array, where: Array) -> Ball:
+    """Each element marked anywhere between the lowest and the highest of its cluster."""
+    mid = result.mid.ravel()
+    rad = np.zeros(mid.shape) if result.rad is None else result.rad.ravel()
+    with np.errstate(all="ignore"):
+        low = np.minimum.reduceat(mid - rad, starts)[cluster]
+        high = np.maximum.reduceat(mid + rad, starts)[cluster]
+        centre = low + (high - low) / 2
+    rad = np.where(where, np.maximum(high - centre, centre - low), rad.reshape(cluster.shape))
+    return Ball(result.dtype, np.where(where, centre, result.mid), rad, result.und)

@@ -1,4 +1,4 @@
-"""`reduce-window` and `select-and-scatter`.
+"""`reduce-window`.
 
 A window is the product of one window an axis, and so is a reduction with a known body: axis by axis, a window of k
 terms is put together from windows of 1, 2, 4, .. terms. That takes log2(k) passes for any k (a cumulative sum has k =
@@ -12,20 +12,19 @@ from math import prod
 
 import numpy as np
 
-from assay.errors import ReferenceLimit, Unsupported
+from assay.errors import ReferenceLimit
 from assay.hlo import attributes
 from assay.hlo.attributes import WindowDim
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType, TupleShape
-from assay.reference.bodies import body_kind
-from assay.reference.context import Context, mark, unit_roundoff
+from assay.reference.context import Context, unit_roundoff
 from assay.reference.folds import Over, Ufunc, broadcast_ball, fold, starts_neutral
 from assay.reference.ops.convolution import padded_and_dilated, window_view
 from assay.reference.ops.movement import moved
 from assay.reference.ops.reduction import known_kinds, reduced_lines, with_one_start_more
 from assay.reference.registry import operation
-from assay.reference.sums import few_valued, summed
-from assay.reference.value import Array, Ball, Value, total, union
+from assay.reference.sums import few_valued
+from assay.reference.value import Array, Ball, Value
 
 _MOST = 1 << 27  # terms of a general body held at once
 
@@ -38,7 +37,7 @@ def reduce_window(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     body = attributes.computation(instr, "to_apply")
     inputs = [_padded(x, init, windows) for x, init in zip(operands[:count], inits, strict=True)]
     kinds = known_kinds(ctx, body, count)
-    places = _places(inputs[0].mid.shape, windows)
+    places = places_of(inputs[0].mid.shape, windows)
     found: tuple[Ball, ...]
     if prod(w.size for w in windows) == 0:
         found = tuple(broadcast_ball(init, places) for init in inits)
@@ -49,7 +48,7 @@ def reduce_window(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
         terms = prod(w.size for w in windows)
         if terms * prod(places) > _MOST:
             raise ReferenceLimit(f"{instr.name}: {terms * prod(places)} terms of a body that is not recognised")
-        lines = [moved(x, lambda part: _terms_first(part, windows)) for x in inputs]
+        lines = [moved(x, lambda part: terms_first(part, windows)) for x in inputs]
         found = tuple(moved(x, lambda part: part.reshape(places)) for x in reduced_lines(ctx, body, lines, inits))
     neutral = kinds is not None and all(map(starts_neutral, kinds, inits))
     if not neutral and any(w.pad_low > 0 or w.pad_high > 0 or w.base_dilation > 1 for w in windows):
@@ -73,14 +72,14 @@ def _padded(x: Ball, init: Ball, windows: tuple[WindowDim, ...]) -> Ball:
     )
 
 
-def _places(dims: Sequence[int], windows: Sequence[WindowDim]) -> tuple[int, ...]:
+def places_of(dims: Sequence[int], windows: Sequence[WindowDim]) -> tuple[int, ...]:
     """How many windows fit along each padded axis."""
     return tuple(
         max(0, (n - ((w.size - 1) * w.window_dilation + 1)) // w.stride + 1) for n, w in zip(dims, windows, strict=True)
     )
 
 
-def _terms_first(x: Array, windows: tuple[WindowDim, ...]) -> Array:
+def terms_first(x: Array, windows: tuple[WindowDim, ...]) -> Array:
     """(terms, places), terms in row-major order of the window."""
     rank = len(windows)
     view = window_view(np.ascontiguousarray(x), windows)
@@ -165,133 +164,3 @@ def _alike(ctx: Context, x: Array, windows: tuple[WindowDim, ...], mid: Array, d
     if few.any():
         steady |= np.expand_dims(few, tuple(axes))
     return steady
-
-
-# ---------------------------------------------------------------- select-and-scatter
-
-
-@operation("select-and-scatter")
-def select_and_scatter(ctx: Context, instr: Instruction, x: Ball, source: Ball, init: Ball) -> Value:
-    """Each source element is added to the largest (or smallest) element of its window; padding is never chosen.
-
-    Of equal elements the first in row-major order wins under GE or LE, the last under GT or LT (hlo_evaluator.cc). A
-    NaN in a window of several elements leaves the choice open, as does a rival whose ball meets the winner's.
-    """
-    windows = attributes.window(instr)
-    if any(w.base_dilation != 1 or w.window_dilation != 1 for w in windows):
-        raise Unsupported("select-and-scatter", "dilated windows")
-    direction = _select_direction(ctx, attributes.computation(instr, "select"))
-    kind = body_kind(ctx.module, attributes.computation(instr, "scatter"))
-    if kind != "add" and (kind, x.dtype.kind) != ("or", "pred"):
-        raise Unsupported("select-and-scatter", "a scatter computation that does not add")
-    sign = 1 if direction in ("GE", "GT") else -1
-    lowest = -np.inf if x.dtype.is_float else np.int64(np.iinfo(np.int64).min)
-    mid = x.mid if x.dtype.is_float else x.mid.astype(np.int64)
-
-    def terms(part: Array, fill: object) -> Array:  # (terms, places)
-        return _terms_first(padded_and_dilated(part, windows, fill), windows)
-
-    inside = terms(np.ones(mid.shape, bool), False)
-    values = np.where(inside, terms(sign * mid, lowest), lowest)
-    last = direction in ("GT", "LT")
-    ranked = np.where(np.isnan(values), np.inf, values)
-    winner = len(values) - 1 - ranked[::-1].argmax(0) if last else ranked.argmax(0)
-    if last:
-        winner = np.where(inside[winner, np.arange(winner.size)], winner, ranked.argmax(0))
-    rivals = _rivals(x, values, inside, winner, terms)
-    at = _flat_positions(x.mid.shape, windows, winner)
-    if not inside.any(0).all():  # a window of nothing but padding chooses nobody
-        chosen = inside.any(0).reshape(source.mid.shape)
-        parts = (source.mid, source.rad, source.und)
-        mid, rad, und = (None if p is None else np.where(chosen, p, np.zeros((), p.dtype)) for p in parts)
-        assert mid is not None
-        source = Ball(source.dtype, mid, rad, und)
-    flat = source.mid.reshape(-1)
-    found = _scattered(ctx, x, source, init, at, flat)
-    if len(values) == 1 and not starts_neutral(kind or "add", init):
-        found = mark(found, np.ones(found.mid.shape, bool))  # XLA:CPU drops the initial value of such a window
-    if rivals is None:
-        return found
-    open_ = np.zeros(x.mid.size, bool)
-    for term in range(len(values)):
-        chosen = rivals[term] & (flat != 0)
-        if chosen.any():
-            open_[_flat_positions(x.mid.shape, windows, np.full(winner.shape, term))[chosen]] = True
-    return mark(found, open_.reshape(x.mid.shape))
-
-
-def _select_direction(ctx: Context, name: str) -> str:
-    body = ctx.module.by_name[name]
-    root = body.root
-    numbers = [body.by_name[operand].parameter_number for operand in root.operands]
-    direction = root.attributes.get("direction", "")
-    if root.opcode != "compare" or direction not in ("GE", "GT", "LE", "LT") or numbers not in ([0, 1], [1, 0]):
-        raise Unsupported("select-and-scatter", "a select computation that does not compare its operands")
-    # b < a is a > b
-    return direction if numbers == [0, 1] else {"GE": "LE", "GT": "LT", "LE": "GE", "LT": "GT"}[direction]
-
-
-def _rivals(x: Ball, values: Array, inside: Array, winner: Array, terms: object) -> Array | None:
-    """Which elements may be chosen instead of or like the winner, in windows where that is open."""
-    assert callable(terms)
-    nan = np.isnan(values) if x.dtype.is_float else np.zeros(values.shape, bool)
-    open_ = nan.any(0) & (inside.sum(0) > 1)
-    rivals = np.broadcast_to(open_, values.shape) & inside
-    if x.und is not None:
-        unknown = terms(x.und, False).any(0)
-        open_ = open_ | unknown
-        rivals = rivals | (unknown & inside)
-    if x.rad is not None:
-        rad = np.where(inside, terms(x.rad, 0.0), 0.0)
-        bar = (values - rad).max(0)
-        close = (values + rad >= bar) & inside
-        exact = (~close | (rad == 0)).all(0)
-        unsure = (close.sum(0) > 1) & ~exact
-        open_ = open_ | unsure
-        rivals = rivals | (close & unsure)
-    return rivals if open_.any() else None
-
-
-def _flat_positions(dims: tuple[int, ...], windows: tuple[WindowDim, ...], term: Array) -> Array:
-    """Where in an array of `dims` the given term of each window lies, as row-major positions."""
-    offsets = np.unravel_index(term, [w.size for w in windows])
-    padded = [n + w.pad_low + w.pad_high for n, w in zip(dims, windows, strict=True)]
-    starts = np.indices(_places(padded, windows)).reshape(len(windows), -1)
-    at = [
-        np.clip(start * w.stride + offset - w.pad_low, 0, n - 1)
-        for start, offset, w, n in zip(starts, offsets, windows, dims, strict=True)
-    ]
-    flat: Array = np.ravel_multi_index(at, dims)
-    return flat
-
-
-def _scattered(ctx: Context, x: Ball, source: Ball, init: Ball, at: Array, flat: Array) -> Ball:
-    """init plus, at each position, the sum of the source elements that chose it."""
-    size = x.mid.size
-    dims = x.mid.shape
-    und = None
-    if source.und is not None and source.und.any():
-        und = (np.bincount(at, source.und.reshape(-1), size) > 0).reshape(dims)
-    if not source.dtype.is_float:
-        if source.dtype.is_complex:
-            raise Unsupported("select-and-scatter", "complex sources")
-        mid = np.full(size, init.mid, source.mid.dtype)
-        np.add.at(mid, at, flat)  # an or of predicates
-        return Ball(source.dtype, mid.reshape(dims), None, union(und, init.und))
-    mid = np.bincount(at, flat, size).reshape(dims) + init.mid
-    magnitude = np.bincount(at, np.abs(flat), size).reshape(dims) + np.abs(init.mid)
-    rad = None if source.rad is None else np.bincount(at, source.rad.reshape(-1), size).reshape(dims)
-    rad = total(rad, init.rad)
-    most = int(np.max(np.bincount(at, minlength=1)))
-    single = most <= 1 and not init.mid.any()
-    return summed(
-        ctx,
-        source.dtype,
-        mid,
-        rad,
-        und,
-        magnitude=magnitude,
-        terms=most + bool(init.mid.any()),
-        exact=single,
-        steady=True,
-    )
