@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from assay.conformance.__main__ import main
-from assay.conformance.case import compare, nearest
+from assay.conformance.case import compare, evaluate_checks, nearest
 from assay.conformance.comparisons import comparison, ulps_apart
 from assay.conformance.exceptions import Entry, explained, read_entries
 from assay.conformance.run import run
 from assay.conformance.summary import exit_code, sentence
 from assay.conformance.truths import functions
 from assay.errors import InputError, ProgramError
+from assay.hlo.parse import parse_module
 from assay.hlo.shape import DTYPES
+from assay.reference.policies import for_target
 from assay.reference.value import Ball
 
 FILES = Path(__file__).with_name("files")
@@ -122,7 +124,7 @@ def test_a_file_that_is_off_is_explained_by_mpmath(result):
 def test_an_entry_without_proof_excuses_nothing(result, name, entry):
     """A function that is not the file's shows nothing."""
     failed = dataclasses.replace(outcome(result, name), status="failed")
-    got, proofs = explained(failed, [entry])
+    got, proofs = explained(failed, [entry], for_target("cpu"))
     assert got.status == "failed"
     assert not proofs
     assert got.why.endswith("mpmath does not show the file to be off")
@@ -143,6 +145,33 @@ def test_a_sum_that_only_the_bound_holds_is_said_so():
     assert got.passes.tolist() == [False, False, True]
     assert got.held.tolist() == [True, False, False]
     assert got.failed.tolist() == [False, True, False]
+
+
+def test_an_undecided_element_is_held_to_its_midpoint():
+    ball = Ball(DTYPES["f32"], np.array([1.0, 2.0]), np.array([0.5, 0.5]), np.array([True, True]))
+    got = compare(comparison("expect_close", {}), ball, np.array([1.0, 2.25]))
+    assert got.failed.tolist() == [False, True]
+
+
+def test_a_branch_that_radii_leave_open_is_taken_as_the_midpoints_have_it():
+    """The bits of an inexact float decide: a ball over both branches passes nothing, a run through one does."""
+    text = """HloModule m
+ENTRY e {
+  x = f32[2] constant({1, -3})
+  e = f32[2] exponential(x)
+  b = s32[2] bitcast-convert(e)
+  one = s32[] constant(1065353216)
+  ones = s32[2] broadcast(one), dimensions={}
+  p = pred[2] compare(b, ones), direction=GT
+  n = f32[2] negate(e)
+  s = f32[2] select(p, e, n)
+  w = f32[2] constant({2.7182817, -0.049787067})
+  c = () custom-call(s, w), custom_call_target="check.expect_close", custom_call_has_side_effect=true
+  ROOT r = f32[2] copy(s)
+}
+"""
+    (got,) = evaluate_checks(parse_module(text), {}, for_target("cpu"))
+    assert got.passes.all()
 
 
 def test_a_bound_that_says_nothing_holds_nothing():
@@ -260,7 +289,7 @@ def test_a_broken_list_of_entries_is_told(tmp_path, text):
 
 def test_a_failure_without_an_entry_stays_one(result):
     failed = outcome(result, "add_wrong.mlir")
-    assert explained(failed, [])[0] is failed
+    assert explained(failed, [], for_target("cpu"))[0] is failed
 
 
 def test_truths_agree_with_closed_forms():

@@ -2,30 +2,31 @@
 
 An element passes *at the midpoint* where the reference's midpoint, rounded to the result's type, compares as the file
 asks; *within the bound* where only some other value of its ball does, and the ball still says something. The first is
-the rule; the second is what is left where the file's value is itself off by the roundings of a sum.
+the rule; the second is what is left where the file's value is itself off by the roundings of a sum. Where radii leave
+an element open, sampled runs stand in, as in every check.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from assay.checking.bounds import Bounds, Settings
 from assay.conformance.comparisons import Comparison, comparison, ulps_apart
 from assay.errors import AssayError, ProgramError, Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.shape import ArrayShape, TupleShape
 from assay.oracle.evidence import says_nothing, typical_size
 from assay.programs.load import load
-from assay.reference.context import Context
 from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
-from assay.reference.registry import custom_call
-from assay.reference.value import Array, Ball, Value, flatten, round_to
+from assay.reference.value import Array, Ball, Token, flatten, round_to
 from assay.toolchain import Worker, WorkerDied
 
 STATUSES = ("passed", "within bound", "explained", "failed", "unsupported", "unreadable")
@@ -35,24 +36,17 @@ _CALL = re.compile(r"custom_call @check\.(\w+)\([^)]*\)\s*(?:\{([^}]*)\})?")
 _SETTING = re.compile(r"\b(tolerance|min_ulp_difference|max_ulp_difference)\s*=\s*([-+.\w]+)")
 
 
-@custom_call(*(f"check.{kind}" for kind in KINDS))
-def check(ctx: Context, instr: Instruction, actual: Value, expected: Value) -> Value:
-    """A comparison has no result; `evaluate_checks` looks at its operands."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Checked:
     """One comparison of one file.
 
-    actual: the reference's ball. expected: the file's values. inputs: those of `@inputs`, in order, empty where the
-    import has inlined it. passes, held: where an element passes at the midpoint, and where it does within the bound.
+    actual: the reference's ball. expected: the file's values. passes, held: where an element passes at the midpoint,
+    and where it does within the bound.
     """
 
     comparison: Comparison
     actual: Ball
     expected: Array
-    inputs: tuple[Ball, ...]
     passes: Array
     held: Array
 
@@ -72,7 +66,7 @@ class Outcome:
     """What is said of one file; `why` is one line for every status but `passed`.
 
     elements: that its checks compare. undecided: those of them that the reference leaves open; they pass by their
-    midpoint, or fail.
+    midpoint, or fail. module: what was evaluated.
     """
 
     file: str
@@ -83,6 +77,7 @@ class Outcome:
     undecided: int = 0
     seconds: float = 0.0
     checked: tuple[Checked, ...] = field(default=(), repr=False, compare=False)
+    module: Module | None = field(default=None, repr=False, compare=False)
 
 
 def judge(path: Path, name: str, worker: Worker, policy: Policy) -> Outcome:
@@ -90,7 +85,7 @@ def judge(path: Path, name: str, worker: Worker, policy: Policy) -> Outcome:
     start = time.monotonic()
     try:
         module = read(path, worker)
-        checks = tuple(evaluate_checks(module, settings_of(path), policy))
+        checks = evaluate_checks(module, settings_of(path), policy)
     except Unsupported as missing:
         return Outcome(name, "unsupported", f"the reference does not model {missing}")
     except WorkerDied as death:
@@ -108,7 +103,7 @@ def judge(path: Path, name: str, worker: Worker, policy: Policy) -> Outcome:
     undecided = sum(0 if c.actual.und is None else int(np.count_nonzero(c.actual.und)) for c in checks)
     elements = sum(c.expected.size for c in checks)
     kinds = tuple(sorted({c.comparison.name for c in checks}))
-    return Outcome(name, status, why, kinds, elements, undecided, time.monotonic() - start, checks)
+    return Outcome(name, status, why, kinds, elements, undecided, time.monotonic() - start, checks, module)
 
 
 def read(path: Path, worker: Worker) -> Module:
@@ -142,61 +137,87 @@ def _number(text: str) -> float:
         raise ProgramError(f"{text} is not a tolerance") from None
 
 
-def evaluate_checks(module: Module, settings: dict[str, dict[str, float]], policy: Policy) -> Iterator[Checked]:
-    """Evaluates a module without arguments and gives each comparison that it makes. Raises ProgramError where it makes
-    none or takes arguments, Unsupported for what the reference does not model.
+def evaluate_checks(module: Module, settings: dict[str, dict[str, float]], policy: Policy) -> tuple[Checked, ...]:
+    """The comparisons that a module makes: by radii, and, where one fails, with sampled bounds where radii say too
+    little. Raises ProgramError where it makes none or takes arguments, Unsupported for what the reference
+    does not model.
     """
     if module.entry.parameters:
         raise ProgramError(f"main takes {len(module.entry.parameters)} arguments; a conformance file has none")
-    calls = list(_calls(module))
+    calls = list(_calls(module.entry))
     if not calls:
         raise ProgramError("nothing in it calls check.expect_eq, check.expect_almost_eq or check.expect_close")
-    wanted = {(computation.name, name) for computation, call, _ in calls for name in call.operands}
-    wanted |= {(c.name, c.root_name) for c in module.computations if _is_inputs(c)}
-    seen: dict[tuple[str, str], Value] = {}
-
-    def see(computation: Computation, instruction: Instruction, value: Value) -> None:
-        if (key := (computation.name, instruction.name)) in wanted:
-            seen[key] = value
-
-    evaluate(module, [], policy, on_value=see)
-    inputs = tuple(
-        leaf
-        for c in module.computations
-        if _is_inputs(c) and (c.name, c.root_name) in seen
-        for leaf in flatten(seen[c.name, c.root_name])
-        if isinstance(leaf, Ball)
-    )
-    for computation, call, kind in calls:
-        how = comparison(kind, settings.get(kind, {}))
-        pair = [seen.get((computation.name, name)) for name in call.operands]
-        if how is None or len(pair) != 2 or not all(isinstance(value, Ball) for value in pair):
+    how = []
+    for call, kind in calls:
+        made = comparison(kind, settings.get(kind, {}))
+        pair = module.entry.operands(call)
+        if made is None or len(pair) != 2 or not all(isinstance(operand.shape, ArrayShape) for operand in pair):
             raise Unsupported(f"check.{kind}", "of anything but two arrays")
-        actual, expected = pair
-        assert isinstance(actual, Ball)
-        assert isinstance(expected, Ball)
-        yield compare(how, actual, expected.mid, inputs)
+        how.append(made)
+    handing = _handing_over(module, [call for call, _ in calls])
+    bounds = Bounds(handing, (), Settings(policy))
+    found = _compared(how, bounds.plain())
+    if any(c.failed.any() and c.actual.und is not None for c in found):
+        found = _compared(how, _without_doubt(handing, bounds.plain(), policy))
+    return _compared(how, bounds.sharp()[0]) if any(c.failed.any() for c in found) else found
 
 
-def _calls(module: Module) -> Iterator[tuple[Computation, Instruction, str]]:
+def _without_doubt(module: Module, leaves: Sequence[Ball | Token], policy: Policy) -> list[Ball | Token]:
+    """Undecided elements with the value of a run that takes each decision as the midpoints have it."""
+    run = evaluate(module, [], policy, rng=np.random.default_rng(0), amplitude=0.0)
+    return [
+        Ball(ball.dtype, np.where(ball.und, plain.mid, ball.mid), ball.rad, ball.und)
+        if isinstance(ball, Ball) and isinstance(plain, Ball) and ball.und is not None
+        else ball
+        for ball, plain in zip(leaves, flatten(run.value), strict=True)
+    ]
+
+
+def _compared(how: Sequence[Comparison], leaves: Sequence[Ball | Token]) -> tuple[Checked, ...]:
+    """Of the operands of the calls, one after another."""
+    balls = [leaf for leaf in leaves if isinstance(leaf, Ball)]
+    return tuple(
+        compare(made, actual, expected.mid) for made, actual, expected in zip(how, balls[::2], balls[1::2], strict=True)
+    )
+
+
+def _calls(entry: Computation) -> Iterator[tuple[Instruction, str]]:
+    for instruction in entry.instructions:
+        if instruction.opcode == "custom-call":
+            target = attributes.word(instruction, "custom_call_target")
+            if target.startswith("check."):
+                yield instruction, target.removeprefix("check.")
+
+
+def _handing_over(module: Module, calls: Sequence[Instruction]) -> Module:
+    """The module with the operands of its checks as results, and without the checks."""
+    entry = module.entry
+    operands = tuple(name for call in calls for name in call.operands)
+    shape = TupleShape(tuple(entry.by_name[name].shape for name in operands))
+    gone = {call.name for call in calls}
+    kept = tuple(i for i in entry.instructions if i.name not in gone)
+    root = Instruction("checked", "tuple", shape, operands)
+    changed = Computation(entry.name, (*kept, root), root.name, entry.attributes)
+    others = tuple(changed if c is entry else c for c in module.computations)
+    return Module(module.name, others, module.entry_name, module.attributes, module.tables)
+
+
+def inputs_of(module: Module, policy: Policy) -> tuple[Ball, ...]:
+    """What `@inputs` gives, in order; empty where the import has inlined it."""
     for computation in module.computations:
-        for instruction in computation.instructions:
-            if instruction.opcode == "custom-call":
-                target = attributes.word(instruction, "custom_call_target")
-                if target.startswith("check."):
-                    yield computation, instruction, target.removeprefix("check.")
+        if re.fullmatch(r"inputs(\.\d+)?", computation.name):
+            alone = Module(module.name, module.computations, computation.name)
+            leaves = flatten(evaluate(alone, [], policy).value)
+            return tuple(leaf for leaf in leaves if isinstance(leaf, Ball))
+    return ()
 
 
-def _is_inputs(computation: Computation) -> bool:
-    return re.fullmatch(r"inputs(\.\d+)?", computation.name) is not None
-
-
-def compare(how: Comparison, actual: Ball, expected: Array, inputs: tuple[Ball, ...] = ()) -> Checked:
+def compare(how: Comparison, actual: Ball, expected: Array) -> Checked:
     """Which elements of `actual` compare as the file asks."""
     dtype = actual.dtype
     if not (dtype.is_float or dtype.is_complex):
         passes = how.holds(actual.mid, expected, dtype)
-        return Checked(how, actual, expected, inputs, passes, np.zeros_like(passes))
+        return Checked(how, actual, expected, passes, np.zeros_like(passes))
     passes = how.holds(round_to(dtype, actual.mid), expected, dtype)
     held = np.zeros_like(passes)
     if not passes.all() and actual.rad is not None:
@@ -204,7 +225,7 @@ def compare(how: Comparison, actual: Ball, expected: Array, inputs: tuple[Ball, 
         empty = says_nothing(actual, typical_size(actual))
         held = held if empty is None else held & ~empty
         held = held if actual.und is None else held & ~actual.und
-    return Checked(how, actual, expected, inputs, passes, held)
+    return Checked(how, actual, expected, passes, held)
 
 
 def nearest(ball: Ball, wanted: Array) -> Array:

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from assay.conformance.case import Checked, Outcome
+from assay.conformance.case import Checked, Outcome, inputs_of
 from assay.conformance.comparisons import ulps_apart
 from assay.conformance.truths import DIGITS, functions
 from assay.errors import AssayError, ProgramError
 from assay.hlo.shape import DType
-from assay.reference.value import Array, held_dtype, round_to
+from assay.reference.policy import Policy
+from assay.reference.value import Array, Ball, held_dtype, round_to
 
 ENTRIES = Path(__file__).with_name("exceptions.json")
 
@@ -60,7 +61,7 @@ def read_entries(path: Path = ENTRIES) -> tuple[Entry, ...]:
         raise ProgramError(f"{path}: not a list of entries with files, function and why: {error}") from error
 
 
-def explained(outcome: Outcome, entries: Sequence[Entry]) -> tuple[Outcome, tuple[Proof, ...]]:
+def explained(outcome: Outcome, entries: Sequence[Entry], policy: Policy) -> tuple[Outcome, tuple[Proof, ...]]:
     """A failed outcome turned into `explained` where an entry proves the file's expectation off, with the proofs;
     otherwise the outcome as it is, its reason extended where an entry was tried in vain.
     """
@@ -74,8 +75,10 @@ def explained(outcome: Outcome, entries: Sequence[Entry]) -> tuple[Outcome, tupl
     except AssayError as missing:
         return replace(outcome, why=f"{outcome.why}; {missing}"), ()
     proofs: list[Proof] = []
+    assert outcome.module is not None
+    inputs = inputs_of(outcome.module, policy)
     for checked in outcome.checked:
-        found = _proofs(checked, function)
+        found = _proofs(checked, inputs, function)
         if found is None:
             return replace(outcome, why=f"{outcome.why}; mpmath does not show the file to be off"), ()
         proofs.extend(found)
@@ -89,25 +92,25 @@ def explained(outcome: Outcome, entries: Sequence[Entry]) -> tuple[Outcome, tupl
     return replace(outcome, status="explained", why=why), tuple(proofs)
 
 
-def _proofs(checked: Checked, function: Callable[..., Any]) -> list[Proof] | None:
+def _proofs(checked: Checked, inputs: Sequence[Ball], function: Callable[..., Any]) -> list[Proof] | None:
     """A proof for each failed element, None where one of them cannot be proved."""
-    if not checked.inputs and checked.failed.any():
+    if not inputs and checked.failed.any():
         return None
     proofs = []
     for at in np.argwhere(checked.failed):
-        proof = _proof(checked, function, tuple(int(i) for i in at))
+        proof = _proof(checked, inputs, function, tuple(int(i) for i in at))
         if proof is None:
             return None
         proofs.append(proof)
     return proofs
 
 
-def _proof(checked: Checked, function: Callable[..., Any], at: tuple[int, ...]) -> Proof | None:
+def _proof(checked: Checked, inputs: Sequence[Ball], function: Callable[..., Any], at: tuple[int, ...]) -> Proof | None:
     import mpmath  # type: ignore[import-untyped, unused-ignore]
 
     shape = checked.expected.shape
     try:
-        arguments = [np.broadcast_to(ball.mid, shape)[at] for ball in checked.inputs]
+        arguments = [np.broadcast_to(ball.mid, shape)[at] for ball in inputs]
         with mpmath.workdps(DIGITS):
             truth = function(*(mpmath.mpmathify(a.item()) for a in arguments))
             exact = complex(truth) if checked.actual.dtype.is_complex else float(truth)

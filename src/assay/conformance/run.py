@@ -77,7 +77,7 @@ def _judged(
     for number, path in enumerate(files, 1):
         name = str(path.relative_to(folder))
         step(f"file {number} of {len(files)}")
-        outcome, found = explained(judge(path, name, worker, policy), entries)
+        outcome, found = explained(judge(path, name, worker, policy), entries, policy)
         outcomes.append(outcome)
         if found:
             proofs[name] = found
