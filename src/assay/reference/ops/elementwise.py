@@ -20,7 +20,7 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import UNUSUAL, Context, smallest_normal
 from assay.reference.ops import complex as complex_ops
-from assay.reference.ops import rewrites
+from assay.reference.ops import error_free, rewrites
 from assay.reference.ops.blocks import elementwise
 from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
 
@@ -104,7 +104,7 @@ def subtract(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
 
 def sum_of_two(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Array, und: Array | None) -> Ball:
     constants = rewrites.summed_constants(ctx, instr, a.dtype)
-    return ctx.rounded(
+    found = ctx.rounded(
         a.dtype,
         mid,
         total(a.rad, b.rad),
@@ -112,6 +112,8 @@ def sum_of_two(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Array, u
         error=np.where(np.isfinite(mid), constants, 0.0) if constants else None,
         known=not rewrites.may_regroup(ctx, instr, rewrites.SUMS),
     )
+    exact = error_free.differences if instr.opcode == "subtract" else error_free.sums
+    return found if constants else error_free.without_error(ctx, found, mid, a, b, exact)
 
 
 def opposite_infinities(a: Ball, b: Ball) -> Array | None:
@@ -152,7 +154,8 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         rewrites.regrouped_products(ctx, a.dtype, mid, rad, count),
     )
     mid, open_ = infinite_times_zero(a, b, mid)
-    return ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error)
+    found = ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error)
+    return error_free.without_error(ctx, found, mid, a, b, error_free.products, error)
 
 
 def infinite_times_zero(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
@@ -200,7 +203,8 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         rewrites.merged_exponentials(ctx, instr, a.dtype, mid),
     ):
         error = error if other is None else np.maximum(error, other)  # one of them, not all
-    return ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.division_ulps(a.dtype.name), error=error)
+    found = ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.division_ulps(a.dtype.name), error=error)
+    return error_free.without_error(ctx, found, mid, a, b, error_free.halvings, error)
 
 
 def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
