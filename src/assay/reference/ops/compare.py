@@ -42,22 +42,28 @@ def compare(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     return Ball(DTYPES["pred"], mid, None, und)
 
 
-def overlapping(direction: str, a: Ball, b: Ball) -> Array:
-    """Where the errors of two float operands leave a comparison open."""
+def overlapping(direction: str, a: Ball, b: Ball) -> Array | None:
+    """Where the errors of two float operands leave a comparison open, None for nowhere."""
+    decided = None if a.dtype.is_complex else apart(direction, a, b)
+    if decided is not None and decided.all():
+        return None
     inexact_pair = union(*(None if ball.rad is None else ball.rad > 0 for ball in (a, b)))
     assert inexact_pair is not None
     numbers = ~(np.isnan(a.mid) | np.isnan(b.mid))
-    if a.dtype.is_complex:
+    if decided is None:
         reach = (0 if a.rad is None else a.rad) + (0 if b.rad is None else b.rad)
         return np.asarray(inexact_pair & numbers & ~(np.abs(a.mid - b.mid) > reach))
+    return inexact_pair & numbers & ~decided
+
+
+def apart(direction: str, a: Ball, b: Ball) -> Array:
+    """Where two balls are so far apart that a comparison has one answer."""
     (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
     if direction in ("LT", "GE"):
-        decided = (a_high < b_low) | (a_low >= b_high)
-    elif direction in ("GT", "LE"):
-        decided = (a_low > b_high) | (a_high <= b_low)
-    else:
-        decided = (a_high < b_low) | (a_low > b_high)
-    return inexact_pair & numbers & ~decided
+        return np.asarray((a_high < b_low) | (a_low >= b_high))
+    if direction in ("GT", "LE"):
+        return np.asarray((a_low > b_high) | (a_high <= b_low))
+    return np.asarray((a_high < b_low) | (a_low > b_high))
 
 
 def total_order(direction: str, a: Ball, b: Ball) -> tuple[Array, Array | None]:

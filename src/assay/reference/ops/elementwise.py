@@ -42,7 +42,11 @@ def touches_zero(ball: Ball) -> Array | None:
     """
     if ball.rad is None:
         return None
-    return (np.abs(ball.mid) <= ball.rad) & (ball.rad > 0)
+    near = np.abs(ball.mid) <= ball.rad
+    if not near.any():
+        return None
+    near = near & (ball.rad > 0)
+    return near if near.any() else None
 
 
 def unsigned_zero(mid: Array) -> Array:
@@ -133,6 +137,9 @@ def product_radius(a: Ball, b: Ball) -> Array | None:
         parts.append(np.abs(a.mid) * b.rad)
     if a.rad is not None:
         parts.append(a.rad * (np.abs(b.mid) if b.rad is None else np.abs(b.mid) + b.rad))
+    rad = total(*parts)
+    if rad is None or not np.isnan(rad.max(initial=0.0)):
+        return rad
     # An infinity times a zero radius is no error.
     return total(*(np.where(np.isnan(p), 0.0, p) for p in parts))
 
@@ -161,14 +168,15 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
 def infinite_times_zero(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
     """An infinity times what rounds to zero for sure is NaN; times a ball that contains zero it is undecided."""
     und: Array | None = None
+    if (a.rad is None and b.rad is None) or np.isfinite(mid).all():
+        return mid, None
     for one, other in ((a, b), (b, a)):
         infinite = np.isinf(other.mid)
         if one.rad is not None and infinite.any():
             gone = infinite & rounds_to_zero(one)
             mid = np.where(gone, np.nan, mid)
             touching = touches_zero(one)
-            assert touching is not None
-            und = union(und, infinite & touching & ~gone)
+            und = union(und, None if touching is None else infinite & touching & ~gone)
     return mid, und
 
 
@@ -186,7 +194,10 @@ def bounds_size(ball: Ball) -> Array:
 def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     und = union(a.und, b.und)
     if a.dtype.is_integer:
-        return Ball(a.dtype, integer_quotient(a.dtype, a.mid, b.mid), None, und)
+        neither = (b.mid == 0) & (a.mid == 0)  # 0 / 0 is -1, but x / x is simplified to 1
+        return Ball(
+            a.dtype, integer_quotient(a.dtype, a.mid, b.mid), None, union(und, neither if neither.any() else None)
+        )
     if a.dtype.is_complex:
         return complex_ops.divide(ctx, a, b)
     mid = forget_sign(a.mid / b.mid, a.mid, b.mid)
@@ -214,6 +225,8 @@ def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
     least = np.abs(b.mid) if b.rad is None else np.abs(b.mid) - b.rad
     above = total(a.rad, None if b.rad is None else np.abs(mid) * b.rad)
     assert above is not None
+    if least.min(initial=np.inf) > 0:
+        return np.asarray(above / least)
     rad = np.where(above == 0, 0.0, above / least)
     return np.where(least <= 0, 0.0, rad)  # undecided there
 
@@ -325,6 +338,8 @@ def extreme(ctx: Context, pick: Callable[[Array, Array], Array], a: Ball, b: Bal
     b_wins = (low == b_low) & (high == b_high)
     a_rad = np.zeros_like(mid) if a.rad is None else a.rad
     b_rad = np.zeros_like(mid) if b.rad is None else b.rad
+    if (a_wins | b_wins).all():
+        return Ball(a.dtype, np.where(a_wins, a.mid, b.mid), np.where(a_wins, a_rad, b_rad), und)
     centre = low / 2 + high / 2
     half = np.maximum(high - centre, centre - low)
     mid = np.where(a_wins, a.mid, np.where(b_wins, b.mid, np.where(np.isnan(mid), mid, centre)))

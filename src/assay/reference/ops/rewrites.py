@@ -58,8 +58,9 @@ def regrouped_products(ctx: Context, dtype: DType, mid: Array, rad: Array | None
         return None
     inner = count * (1.01 * unit_roundoff(dtype)) * np.abs(mid)
     error = inner if rad is None else np.maximum(inner - rad, 0.0)
-    error = np.where(np.isfinite(error), error, 0.0)
-    return np.where(round_to(dtype, mid) == mid, 0.0, error) if rad is None else error
+    if not np.isfinite(error).all():
+        error = np.where(np.isfinite(error), error, 0.0)
+    return error * (round_to(dtype, mid) != mid) if rad is None else error
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
@@ -83,7 +84,8 @@ def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Bal
     share: Array | float = 1.1 * u
     if not flushes(ctx.policy, dtype) and (np.abs(b.mid) > 1 / tiny).any():
         share = share + np.maximum(tiny * u * np.abs(b.mid) - u, 0.0)
-    error = np.asarray(share * np.where(size > 0, np.maximum(size, tiny), 0.0))
+    least = size if size.min(initial=np.inf) >= tiny else np.where(size > 0, np.maximum(size, tiny), 0.0)
+    error = np.asarray(share * least)
     plain = power_of_two(b.mid)
     if a.rad is None:
         plain = plain | (power_of_two(a.mid) & (size >= tiny) & (np.abs(b.mid) <= 1 / tiny))
@@ -92,7 +94,8 @@ def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Bal
 
 
 def power_of_two(x: Array) -> Array:
-    found: Array = np.abs(np.frexp(x)[0]) == 0.5
+    """By the bits of a float64: zeros and infinities count, subnormal numbers do not."""
+    found: Array = (x.view(np.int64) & ((1 << 52) - 1)) == 0
     return found
 
 

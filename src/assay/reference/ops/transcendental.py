@@ -28,11 +28,12 @@ LN2 = float(np.log(2.0))
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function of one variable. `value(x)`; `reach(x, r, f)` >= |f(x + d) - f| for |d| <= r where `inside`; and where
-    x +- r is inside the domain (None for everywhere)."""
+    x +- r is inside the domain (None for everywhere). `rough(x)`: a faster one within 2**-50, for types below f64."""
 
     value: Callable[[Array], Array]
     reach: Callable[[Array, Array, Array], Array]
     inside: Callable[[Array, Array], Array] | None = None
+    rough: Callable[[Array], Array] | None = None
 
 
 def nearest(x: Array, r: Array) -> Array:
@@ -58,19 +59,65 @@ def _reach_tan(x: Array, r: Array, f: Array) -> Array:
     return found
 
 
+# Radii are mostly far below what they are the radii of. Where all are, two terms of a series do for a function that
+# takes ten times as long, and a derivative changes little over a ball.
+SMALL = 2.0**-10
+
+
+def small(r: Array) -> bool:
+    return bool(r.size) and bool(r.max() < SMALL)
+
+
+def expm1_above(r: Array) -> Array:
+    """At least exp(r) - 1, for r >= 0."""
+    return r + r * r if small(r) else np.expm1(r)
+
+
+def log1p_above(share: Array) -> Array:
+    """At least -log(1 - share), for 0 <= share < 1; anything for a negative one."""
+    return share + share * share if small(share) else -np.log1p(-share)
+
+
 def _reach_rsqrt(x: Array, r: Array, f: Array) -> Array:
-    return f * np.expm1(-np.log1p(-r / x) / 2)
+    share = r / x
+    if small(share):
+        return f * (share / 2 + share * share)
+    return f * np.expm1(-np.log1p(-share) / 2)
 
 
 def _reach_logistic(x: Array, r: Array, f: Array) -> Array:
+    if small(r) and f.min() > 1e-300:
+        # The slope f (1 - f) changes by at most a factor of exp(r) within r.
+        return np.asarray(r * f * (1 - f + 2.0**-51) * (1 + 2 * r))
     found: Array = np.minimum(r / 4, np.minimum(_reach_exp(x, r, f), r * np.exp(-nearest(x, r))))
     return found
 
 
 def _reach_exp(x: Array, r: Array, f: Array) -> Array:
     """f: exp(x), or a function below it with no larger relative slope. It may underflow where exp(x + r) does not."""
-    found: Array = np.where(f < 1e-300, np.exp(x + r), f * np.expm1(r))
+    found: Array = f * expm1_above(r)
+    vanishing = f < 1e-300
+    return np.where(vanishing, np.exp(x + r), found) if vanishing.any() else found
+
+
+def _tanh(x: Array) -> Array:
+    """tanh within 2**-50, four times as fast as NumPy's."""
+    twice = np.expm1(np.clip(2 * x, -80, 80))
+    found: Array = twice / (twice + 2)
     return found
+
+
+def _reach_tanh(x: Array, r: Array, f: Array) -> Array:
+    if small(r):
+        # The slope 1 - f**2 changes by at most a factor of exp(2 r) within r.
+        return np.asarray(r * (1 - f * f + 2.0**-48) * (1 + 4 * r))
+    return np.asarray(r * np.minimum(1.0, 4 * np.exp(-2 * nearest(x, r))))
+
+
+def _reach_wave(x: Array, r: Array, f: Array) -> Array:
+    """For sine and cosine: the slope is the other one, whose square is 1 - f**2 but for roundings of 2**-51."""
+    slope = np.sqrt(np.maximum(1 - f * f, 0.0)) + 2.0**-25
+    return np.asarray(np.minimum(slope * r + r * r / 2, 2.0))
 
 
 def _reach_asin(x: Array, r: Array, f: Array) -> Array:
@@ -81,16 +128,16 @@ FUNCTIONS: dict[str, Function] = {
     "exponential":           Function(np.exp, _reach_exp),
     "exp2":                  Function(np.exp2, lambda x, r, f: _reach_exp(LN2 * x, LN2 * r, f) * (1 + 2.0**-40)),
     "exponential-minus-one": Function(np.expm1, lambda x, r, f: _reach_exp(x, r, np.exp(x))),
-    "log":      Function(np.log, lambda x, r, f: -np.log1p(-r / x), lambda x, r: x > r),
-    "log2":     Function(np.log2, lambda x, r, f: -np.log1p(-r / x) / LN2, lambda x, r: x > r),
-    "log-plus-one": Function(np.log1p, lambda x, r, f: -np.log1p(-r / (1 + x)), lambda x, r: 1 + x > r),
+    "log":      Function(np.log, lambda x, r, f: log1p_above(r / x), lambda x, r: x > r),
+    "log2":     Function(np.log2, lambda x, r, f: log1p_above(r / x) / LN2, lambda x, r: x > r),
+    "log-plus-one": Function(np.log1p, lambda x, r, f: log1p_above(r / (1 + x)), lambda x, r: 1 + x > r),
     "sqrt":     Function(np.sqrt, lambda x, r, f: r / (f + np.sqrt(x - r)), lambda x, r: x >= r),
     "rsqrt":    Function(lambda x: 1 / np.sqrt(x), _reach_rsqrt, lambda x, r: x > r),
     "cbrt":     Function(np.cbrt, _reach_cbrt),
-    "tanh":     Function(np.tanh, lambda x, r, f: r * np.minimum(1.0, 4 * np.exp(-2 * nearest(x, r)))),
+    "tanh":     Function(np.tanh, _reach_tanh, rough=_tanh),
     "logistic": Function(special.expit, _reach_logistic),
-    "sine":     Function(np.sin, lambda x, r, f: np.minimum(np.abs(np.cos(x)) * r + r * r / 2, 2.0)),
-    "cosine":   Function(np.cos, lambda x, r, f: np.minimum(np.abs(np.sin(x)) * r + r * r / 2, 2.0)),
+    "sine":     Function(np.sin, _reach_wave),
+    "cosine":   Function(np.cos, _reach_wave),
     "tan":      Function(np.tan, _reach_tan, lambda x, r: np.abs(np.cos(x)) > r),
     "erf":      Function(special.erf, lambda x, r, f: r * 1.1284 * np.exp(-(nearest(x, r) ** 2))),
     "asin":     Function(np.arcsin, _reach_asin, lambda x, r: farthest(x, r) < 1),
@@ -122,9 +169,10 @@ def unary(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if a.dtype.is_complex:
         return complex_ops.function(ctx, instr.opcode, a)
     function = FUNCTIONS[instr.opcode]
-    mid = function.value(a.mid)
+    value = function.value if function.rough is None or a.dtype.name == "f64" else function.rough
+    mid = value(a.mid)
     und = a.und
-    if instr.opcode == "rsqrt":
+    if instr.opcode == "rsqrt" and not a.mid.all():
         und = union(und, unsigned_zero(a.mid))  # an infinity of unknown sign
     rad = None
     if a.rad is not None:
@@ -147,8 +195,9 @@ def routine(
     """The result of a target's own routine, whose error the policy has in up to four parts."""
     policy, name = ctx.policy, dtype.name
     ulp = 2 * unit_roundoff(dtype)
-    size = np.where(np.isfinite(mid), np.abs(mid), 0.0)
     parts: list[Array] = []
+    if any(opcode in table for table in (policy.near_overflow, policy.per_octave, policy.absolute)):
+        size = np.where(np.isfinite(mid), np.abs(mid), 0.0)
     if edge := policy.near_overflow.get(opcode, {}).get(name):
         near = size > dtype.max / 8
         if near.any():
@@ -166,15 +215,19 @@ def propagated(opcode: str, function: Function, a: Ball, mid: Array, und: Array 
     """What the operand's radius contributes, and where it leaves the result open."""
     assert a.rad is not None
     moved = (a.rad > 0) & ~np.isnan(a.mid)
-    rad = np.where(moved, function.reach(a.mid, a.rad, mid), 0.0)
-    if function.inside is not None:
+    rad = function.reach(a.mid, a.rad, mid)
+    if not moved.all():
+        rad = np.where(moved, rad, 0.0)
+    inside = None if function.inside is None else function.inside(a.mid, a.rad)
+    if inside is not None and not inside.all():
         # An exact operand at the edge is fine: log 0 is -inf and sqrt 0 is 0.
-        inside = function.inside(a.mid, a.rad)
         outside = OUTSIDE[opcode](a.mid, a.rad) if opcode in OUTSIDE else np.False_
         und = union(und, moved & ~inside & ~outside)
         rad = np.where(inside, rad, 0.0)
-    over = moved & np.isinf(mid) & np.isfinite(a.mid)
-    if over.any():  # the midpoint overflows, but does every result?
+    infinite = np.isinf(mid)
+    if (
+        infinite.any() and (over := moved & infinite & np.isfinite(a.mid)).any()
+    ):  # the midpoint overflows, but does every result?
         ends = [function.value(x) == mid for x in (a.mid - a.rad, a.mid + a.rad)]
         und = union(und, over & ~(ends[0] & ends[1] & (np.abs(a.mid) > a.rad)))
     return rad, und  # NaN, such as of 0 exp(inf), is what `settled` takes for "no bound"
