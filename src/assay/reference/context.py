@@ -15,27 +15,16 @@ import numpy as np
 
 from assay.errors import Unsupported
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import DTYPES, DType, Shape
+from assay.hlo.shape import DType, Shape
+from assay.reference.noise import Noise
+from assay.reference.pieces import WHOLE, cut, pieces
 from assay.reference.policy import Policy
+from assay.reference.rounding import drawn_bound, flushes, settled, stored
+from assay.reference.rounding import smallest_normal as smallest_normal
+from assay.reference.rounding import unit_roundoff as unit_roundoff
 from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union
 
 Call = Callable[[str, Sequence[Value]], Value]
-
-
-def unit_roundoff(dtype: DType) -> float:
-    """Half the distance from 1 to the next larger value of `dtype` (of its parts, where complex)."""
-    return 2.0 ** -(dtype.part.mantissa + 1)
-
-
-def smallest_normal(dtype: DType) -> float:
-    return 2.0**dtype.part.min_exponent
-
-
-def flushes(policy: Policy, dtype: DType) -> bool:
-    """Whether subnormals of `dtype` may be flushed. f16 and the 8-bit types are computed in f32, where theirs are
-    normal.
-    """
-    return policy.flush_subnormals and dtype.part.min_exponent <= -126
 
 
 UNUSUAL = {"f8e8m0fnu", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"}
@@ -62,6 +51,11 @@ class Context:
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
     _owners: dict[int, Computation] = field(default_factory=dict)
     _flush_share: float | None = None
+    noise: Noise = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.rng is not None:
+            self.noise = Noise(self.rng)
 
     def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...] | None:
         """The declared shapes of an instruction's operands, layouts included; None where it is not of the module."""
@@ -154,87 +148,48 @@ class Context:
             return Ball(dtype, mid)
         if dtype.name in self.policy.unknown:
             raise Unsupported(f"{dtype} under the policy {self.policy.name}", "nothing is known of it")
+        rad, error = (x if x is None or x.shape == mid.shape else np.broadcast_to(x, mid.shape) for x in (rad, error))
         if dtype.name in UNUSUAL:
             representable = round_to(dtype, mid) == mid
             return Ball(dtype, mid, None, union(und, ~representable, None if rad is None else rad > 0))
         with np.errstate(all="ignore"):
             if not self.policy.excess_precision and known and ulps is None and error is None:
                 mid = _declared(dtype, mid, rad)
-            local = self._rounding(dtype, mid, rad, ulps, known)
-            if error is not None:
-                local = local + error
             if self.rng is not None:
-                return self._sampled(dtype, mid, local if rad is None else local + rad, und)
-            return settled(dtype, mid, total(rad, local), und, self.policy)
+                return self._sampled(dtype, mid, rad, und, ulps, error)
+            return stored(self.policy, dtype, mid, rad, und, ulps, error, known)
 
-    def _rounding(self, dtype: DType, mid: Array, rad: Array | None, ulps: float | None, known: bool) -> Array:
-        """Absolute bound on the error of storing a result in `dtype`: the formula of docs/reference.md, "Rounding"."""
-        u = unit_roundoff(dtype)
-        size = np.abs(mid)
-        if rad is None and ulps is None:
-            # A correctly rounded operation on exact operands: nothing where the result is representable.
-            if dtype.part.name == "f64":
-                local = u * size  # our own midpoint is rounded too, and by how much is not known
-            elif known and self.rng is None:  # a draw is to go beyond what this very value needs
-                local = np.abs(round_to(dtype, mid) - mid)
-                if not np.isfinite(local).all():
-                    local = np.where(np.isfinite(local), local, u * size)  # it overflows: see `settled`
-            else:
-                local = np.where(round_to(dtype, mid) == mid, 0.0, u * size)
-        else:
-            reach = size if rad is None else size + rad
-            # One ulp is at most 2u relative; the rounding itself is the half ulp on top.
-            local = np.asarray((u if ulps is None else (2 * ulps + 1) * u) * reach)
-            if known and self.rng is None and dtype.is_float and dtype.name != "f64":
-                exact = np.ones(mid.shape, bool) if rad is None else np.asarray(rad == 0)
-                if exact.any():
-                    local[exact] = _stored(dtype, mid[exact], ulps)
-        if dtype.part.name == "f64":
-            local = local + u * size
-        tiny = smallest_normal(dtype)
-        lowest = size if rad is None else size - rad
-        # A routine's own intermediate values may be flushed somewhat above the smallest normal (erf in jaxlib 0.4.13).
-        low = lowest < (tiny if ulps is None else 64 * tiny)
-        if low.any():
-            step = tiny * 2.0**-dtype.part.mantissa
-            nonzero = low & ((size != 0) if rad is None else (size != 0) | (rad != 0))
-            if flushes(self.policy, dtype):
-                floor = np.minimum(size, tiny if ulps is None else 64 * tiny) + step / 2
-            else:
-                floor = np.full_like(size, (0.5 if ulps is None else ulps + 0.5) * step)
-                if rad is None and ulps is None:
-                    floor = local if dtype.part.name == "f64" else np.maximum(local, np.abs(round_to(dtype, mid) - mid))
-            # Far below the smallest subnormal the result is zero for sure.
-            floor = np.where((size if rad is None else size + rad) < step / 4, size, floor)
-            local = np.where(nonzero, np.maximum(local, floor), local)
-        if dtype.is_complex and flushes(self.policy, dtype):
-            # Either part may be flushed alone.
-            parts = (np.abs(mid.real), np.abs(mid.imag))
-            small = (size > 0) & (size < tiny / u)
-            for part in parts:
-                small = small | ((part > 0) & (part < tiny))
-            local = np.where(small, local + 1.5 * tiny, local)
-        return local
-
-    def _sampled(self, dtype: DType, mid: Array, local: Array, und: Array | None) -> Ball:
-        assert self.rng is not None
-        local = np.where(np.isfinite(local), local, 0.0)
-        # Errors of one routine are partly alike (a polynomial that is always a little low): half of the draw is shared.
-        noise: Array | complex = self._draw(mid.shape)
-        if dtype.is_complex:
-            noise = noise + 1j * self._draw(mid.shape)
-        moved = mid + self.amplitude * local * noise
-        return settled(dtype, np.where(np.isfinite(mid), moved, mid), None, und, self.policy)
-
-    def _draw(self, shape: tuple[int, ...]) -> Array:
-        """A sum of two uniform draws from (-1, 1), one for each element and one for all; of the first alone where
-        errors are not alike.
+    def _sampled(
+        self,
+        dtype: DType,
+        mid: Array,
+        rad: Array | None,
+        und: Array | None,
+        ulps: float | None,
+        error: Array | None,
+    ) -> Ball:
+        """`mid` with an error drawn within its bound. Errors of one routine are partly alike (a polynomial that is
+        always a little low): half of the draw is shared.
         """
         assert self.rng is not None
-        shared = 0.5
+        if self.amplitude == 0:
+            return settled(dtype, mid, None, und, self.policy)
+        shared = 0.0
         if self.alike:
-            shared = self.rng.random() if self.shared is None else self.shared
-        return 2.0 * self.rng.random(shape, np.float32) + (2.0 * shared - 2.0)
+            shared = 2.0 * (self.rng.random() if self.shared is None else self.shared) - 1.0
+        moved = np.empty_like(mid)
+        for index in (WHOLE,) if dtype.is_complex else pieces(mid.shape):
+            part = mid[index]
+            bound = drawn_bound(self.policy, dtype, part, cut(rad, index), ulps, cut(error, index))
+            if self.amplitude != 1:
+                bound *= self.amplitude
+            if dtype.is_complex:
+                noise = self.noise.draw(part.shape, shared) + 1j * self.noise.draw(part.shape, shared)
+                moved[index] = np.where(np.isfinite(part), part + bound * noise, part)
+            else:
+                bound *= self.noise.draw(part.shape, shared)
+                np.add(part, bound, out=moved[index])
+        return settled(dtype, moved, None, und, self.policy)
 
     def accumulated(
         self,
@@ -260,8 +215,7 @@ class Context:
         if exact:
             return self.rounded(dtype, mid, rad, und)
         if self.rng is None:
-            likely = np.minimum(terms * u, self.policy.confidence * np.sqrt(terms) * u)
-            error = np.where(steady, terms * u, likely) * magnitude
+            error = order_error(terms, u, steady, self.policy.confidence) * magnitude
         else:
             # Partial sums go from 0 to the sum and wander on the way as a random walk does: the root of the sum of
             # their squares is sqrt(n/3) of the one and half a magnitude of the other; more where a long sum is not
@@ -274,18 +228,26 @@ class Context:
         return self.rounded(dtype, mid, rad, und, error=error)
 
 
-def _stored(dtype: DType, mid: Array, ulps: float | None) -> Array:
-    """How far a result of exact operands may be from `mid` once it is stored in `dtype` or kept in f32: rounding is
-    monotone, so that the ends of what a routine may give decide.
+def order_error(terms: int | Array, u: float, steady: Array | bool, confidence: float) -> Array:
+    """How far a sum of so many terms in any order may be off, in units of the sum of their magnitudes: n u for certain,
+    hardly ever more than confidence sqrt(n) u.
+
+    Neither adds up for ever. A step is off by no more than its smaller operand, for the larger one is representable: so
+    where n u is no longer small, terms are absorbed whole, and the error is what they amount to. One large term first and
+    then small ones of half its ulp, all lost or all doubled, are off by n u / 2 in units of 1 + n u / 2; equal terms are
+    absorbed from the 1/u-th on. A twentieth is added for orders in between.
     """
-    u, size = unit_roundoff(dtype), np.abs(mid)
-    if ulps is None:
-        local = np.abs(round_to(dtype, mid) - mid)
-    else:
-        off = (2 * ulps * u + (0.0 if dtype.bits >= 32 else 2.0**-24)) * size
-        low, high = round_to(dtype, mid - off), round_to(dtype, mid + off)
-        local = np.maximum(off, np.maximum(np.abs(high - mid), np.abs(mid - low)))
-    return np.where(np.isfinite(local), local, u * size)  # it overflows: see `settled`
+    certain = np.asarray(terms * u)
+    if np.isinf(confidence):
+        return certain
+    error = np.where(steady, certain, np.minimum(certain, confidence * np.sqrt(terms) * u))
+    if u < _NARROW:  # a sum so long that f32 absorbs its terms is steady
+        return np.minimum(error, 1.0)
+    absorbed = 1.05 * np.maximum(certain / (2 + certain), 1.0 - 1.0 / np.maximum(certain, 1.0))
+    return np.where(certain > 0.25, np.minimum(absorbed, 1.0), error)
+
+
+_NARROW = 2.0**-11  # f16's
 
 
 def _declared(dtype: DType, mid: Array, rad: Array | None) -> Array:
@@ -294,47 +256,8 @@ def _declared(dtype: DType, mid: Array, rad: Array | None) -> Array:
     return stored if rad is None else np.where(rad == 0, stored, mid)
 
 
-def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:
-    """A ball that keeps the invariants of `Ball`: overflow decided or marked, no NaN or infinity in the radius."""
-    if rad is not None and not rad.any():
-        rad = None
-    limit = dtype.part.max
-    half_step = limit * unit_roundoff(dtype) * 0.5  # values below limit + half_step round to limit
-    size = np.abs(mid) if not dtype.is_complex else np.maximum(np.abs(mid.real), np.abs(mid.imag))
-    reach = size if rad is None else size + rad
-    inside = reach < limit
-    if inside.all():
-        return Ball(dtype, mid, rad, und)
-    special = ~np.isfinite(mid)
-    if not dtype.part.has_inf and np.isinf(mid).any():
-        # Such a type turns an infinity into NaN, unless the value stays in a wider type.
-        und = union(und, np.isinf(mid)) if policy.excess_precision else und
-        mid = np.where(np.isinf(mid), np.nan, mid)
-    over = ~inside & ~special
-    if over.any():
-        threshold = limit + half_step
-        if policy.excess_precision and dtype.part.bits < 32:
-            threshold = max(threshold, F32.max * (1 + 2.0**-25))  # kept in f32, the value would not overflow before
-        sure = over & ((size if rad is None else size - rad) >= threshold)
-        if dtype.is_complex:
-            sure = np.zeros_like(sure)  # one part may overflow alone
-        und = union(und, over & ~sure)
-        if sure.any():
-            outcome = np.copysign(np.inf if dtype.has_inf else np.nan, mid)
-            mid = np.where(sure, outcome, mid)
-            special = special | sure
-    if rad is not None:
-        lost = ~np.isfinite(rad)
-        und = union(und, lost & ~special) if (lost & ~special).any() else und
-        rad = np.where(lost | special, 0.0, rad)
-    return Ball(dtype, mid, rad, und)
-
-
 def mark(ball: Ball, und: Array | None) -> Ball:
     """`ball` with further elements undecided."""
     if und is None or not und.any():
         return ball
     return Ball(ball.dtype, ball.mid, ball.rad, union(ball.und, np.broadcast_to(und, ball.mid.shape)))
-
-
-F32 = DTYPES["f32"]

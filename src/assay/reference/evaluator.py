@@ -18,6 +18,7 @@ from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 from assay.reference.context import Context, mark
+from assay.reference.memory import keep_freed_memory
 from assay.reference.policy import Policy
 from assay.reference.registry import find
 from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shape, from_array, held_dtype
@@ -44,23 +45,26 @@ class Evaluation:
 
 def evaluate(
     module: Module,
-    arguments: Sequence[Array],
+    arguments: Sequence[Array | Ball],
     policy: Policy,
     *,
     rng: np.random.Generator | None = None,
     amplitude: float = 1.0,
+    alike: bool = True,
     on_value: OnValue | None = None,
     memory_limit: int = 8 << 30,
     deadline: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """The value of `module` on `arguments` (one target array a parameter of array shape, tuples flattened).
+    """The value of `module` on `arguments` (one target array, or a ball, for each parameter of array shape, tuples
+    flattened).
 
-    rng, amplitude: None for balls; a generator for a sampled run (see `Context`). deadline: called between
+    rng, amplitude, alike: None for balls; a generator for a sampled run (see `Context`). deadline: called between
     instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
     `memory_limit` bytes, InputError where an argument does not fit its parameter.
     """
+    keep_freed_memory()
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
-    run.context.amplitude = amplitude
+    run.context.amplitude, run.context.alike = amplitude, alike
     with np.errstate(all="ignore"):
         value = run.computation(module.entry, run.entry_arguments(arguments))
     return Evaluation(value, frozenset(run.context.notes), run.peak)
@@ -119,7 +123,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.context = Context(self.module, self.policy, self.call, self.rng)
 
-    def entry_arguments(self, arguments: Sequence[Array]) -> list[Value]:
+    def entry_arguments(self, arguments: Sequence[Array | Ball]) -> list[Value]:
         remaining = list(arguments)
         values = []
         for parameter in self.module.entry.parameters:
@@ -134,16 +138,21 @@ class _Run:
             raise InputError(f"{self.module.name} takes {expected} arrays, not {len(arguments)}")
         return values
 
-    def _argument(self, shape: Shape, remaining: list[Array], name: str) -> Value:
+    def _argument(self, shape: Shape, remaining: list[Array | Ball], name: str) -> Value:
         if isinstance(shape, TupleShape):
             return tuple(self._argument(element, remaining, name) for element in shape.elements)
         if not isinstance(shape, ArrayShape):
             return Token()
-        array = np.asarray(remaining.pop(0))
-        if array.shape != shape.dims:
+        given = remaining.pop(0)
+        if not isinstance(given, Ball):
+            given = np.asarray(given)
+        elif given.dtype.name != shape.dtype.name:
+            raise InputError(f"parameter {name} is of {shape.dtype}, the argument of {given.dtype}")
+        found = given.dims if isinstance(given, Ball) else given.shape
+        if found != shape.dims:
             wanted = ",".join(map(str, shape.dims))
-            raise InputError(f"parameter {name} is {shape.dtype}[{wanted}], the argument has shape {array.shape}")
-        return self.source(from_array(shape.dtype, array))
+            raise InputError(f"parameter {name} is {shape.dtype}[{wanted}], the argument has shape {found}")
+        return given if isinstance(given, Ball) else self.source(from_array(shape.dtype, given))
 
     def source(self, ball: Ball) -> Ball:
         return self.context.entering(ball)
