@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 from elements import FLOATS, INTEGERS, POLICY, apply, ball, draw
 from jax import lax
-from xla_cpu import assert_agree
+from xla_cpu import assert_agree, assert_hlo_agrees, reference
 
+from assay.errors import Unsupported
 from assay.hlo.shape import DTYPES
 from assay.reference.policies import STRICT
 from assay.reference.value import Ball, from_array
@@ -180,3 +183,136 @@ def test_complex_parts():
     z = Ball(DTYPES["c64"], np.array([1 + 2j]))
     assert apply("convert", z, out="f32").mid.tolist() == [1]
     assert apply("convert", from_array(DTYPES["s32"], np.array([3])), out="c64").mid.tolist() == [3 + 0j]
+
+
+# ---------------------------------------------------------------- stochastic
+
+STOCHASTIC = """HloModule m
+
+ENTRY e {{
+  a = {source}[{n}] parameter(0)
+  r = u{bits}[{n}] parameter(1)
+  ROOT c = {target}[{n}] stochastic-convert(a, r)
+}}
+"""
+
+
+def rounded_by_chance(value: float, word: int, bits: int, low: int, high: int) -> int:
+    """In exact arithmetic."""
+    if value != value:
+        return 0
+    if value in (np.inf, -np.inf):
+        return high if value > 0 else low
+    exact = abs(Fraction(value))
+    whole, rest = divmod(exact, 1)
+    whole += word < int(rest * 2**bits)
+    return int(max(low, min(high, whole if value >= 0 else -whole)))
+
+
+@pytest.mark.parametrize(("source", "bits"), [("f32", 32), ("f64", 64), ("bf16", 16), ("f16", 16)])
+@pytest.mark.parametrize("target", ["s8", "s32"])
+def test_stochastic_convert_is_decided_by_its_random_words(source, bits, target):
+    rng = np.random.default_rng(bits)
+    values = np.concatenate([rng.normal(size=300) * 3, [127.5, -127.5, -128.5, 130, 0.5, -0.5, 0, np.nan, np.inf]])
+    x = values.astype(DTYPES[source].numpy)
+    half = rng.integers(0, 2**bits, len(x), dtype=np.uint64)
+    half[:150] = [
+        int(abs(float(v)) % 1 * 2**bits) - i % 2 if abs(float(v)) % 1 else i % 2 for i, v in enumerate(x[:150])
+    ]
+    words = half.astype(f"uint{bits}")
+    text = STOCHASTIC.format(source=source, target=target, bits=bits, n=len(x))
+    (ball,) = assert_hlo_agrees(text, x, words)
+    low, high = np.iinfo(DTYPES[target].numpy).min, np.iinfo(DTYPES[target].numpy).max
+    expected = [rounded_by_chance(float(v), int(w), bits, low, high) for v, w in zip(x, words, strict=True)]
+    np.testing.assert_array_equal(ball.mid, expected)
+
+
+def test_stochastic_convert_of_balls_and_to_floats():
+    values, words = ball("f32", [1.25, 1.25, 3.0], [1e-3, 0.3, 1e-9]), from_array(DTYPES["u32"], np.array([5, 5, 0]))
+    found = apply("stochastic-convert", values, words, out="s32")
+    assert found.mid.tolist() == [2, 2, 3]
+    assert found.und.tolist() == [False, True, True]
+    with pytest.raises(Unsupported, match="to bf16"):
+        reference(STOCHASTIC.format(source="f32", target="bf16", bits=32, n=2), [np.ones(2, np.float32)] * 2)
+
+
+# ---------------------------------------------------------------- every value of 16 bits, by the formats' definitions
+
+# exponent bits, fraction bits, bias, what lies beyond the largest value: infinity, NaN, or nothing (it saturates).
+# IEEE 754-2019; Micikevicius et al. 2022 and OCP OFP8; Noune et al. 2022 (fnuz); OCP MX v1.0.
+FORMATS = {
+    "f16":           (5, 10, 15, "inf"),
+    "bf16":          (8, 7, 127, "inf"),
+    "f8e5m2":        (5, 2, 15, "inf"),
+    "f8e4m3":        (4, 3, 7, "inf"),
+    "f8e3m4":        (3, 4, 3, "inf"),
+    "f8e4m3fn":      (4, 3, 7, "last is nan"),
+    "f8e4m3b11fnuz": (4, 3, 11, "nan"),
+    "f8e5m2fnuz":    (5, 2, 16, "nan"),
+    "f8e4m3fnuz":    (4, 3, 8, "nan"),
+    "f6e2m3fn":      (2, 3, 1, "saturates"),
+    "f6e3m2fn":      (3, 2, 3, "saturates"),
+    "f4e2m1fn":      (2, 1, 1, "saturates"),
+}  # fmt: skip
+
+
+def positive_values(exponent_bits, fraction_bits, bias, beyond):
+    """All finite values from zero up, in order of their codes."""
+    codes = np.arange(1 << (exponent_bits + fraction_bits))
+    exponents, fractions = codes >> fraction_bits, codes & ((1 << fraction_bits) - 1)
+    normal = np.ldexp(1 + fractions / 2.0**fraction_bits, exponents - bias)
+    values = np.where(exponents == 0, np.ldexp(fractions / 2.0**fraction_bits, 1 - bias), normal)
+    if beyond == "inf":
+        values = values[exponents < (1 << exponent_bits) - 1]
+    return values[:-1] if beyond == "last is nan" else values
+
+
+def nearest(x, exponent_bits, fraction_bits, bias, beyond):
+    """To the nearest value, ties to the even code; what would be the next value and more overflows."""
+    values = positive_values(exponent_bits, fraction_bits, bias, beyond)
+    step = values[-1] - values[-2]
+    grid = np.append(values, values[-1] + step)
+    above = np.clip(np.searchsorted(grid, np.abs(x)), 1, len(grid) - 1)
+    down, up = grid[above - 1], grid[above]
+    odd = (above - 1) % 2 == 1
+    middle = (down + up) / 2
+    code = np.where((np.abs(x) > middle) | ((np.abs(x) == middle) & odd), above, above - 1)
+    code = np.where(np.abs(x) >= grid[-1], len(grid) - 1, code)
+    over = {"inf": np.inf, "saturates": values[-1]}.get(beyond, np.nan)
+    return np.copysign(np.append(values, over)[code], x)
+
+
+@pytest.mark.parametrize("source", ["f16", "bf16", "f8e5m2", "f8e4m3fn", "f8e3m4", "f4e2m1fn", "f6e2m3fn"])
+def test_every_value_of_16_bits_and_less(source):
+    positive = positive_values(*FORMATS[source])
+    x = np.concatenate([-positive[1:], positive])
+    assert np.array_equal(np.sort(np.abs(x)), np.sort(np.abs(x.astype(DTYPES[source].numpy).astype(float))))
+    for target, form in FORMATS.items():
+        if target == source:
+            continue
+        want = nearest(x, *form)
+        found = apply("convert", ball(source, x), out=target)
+        decided = np.ones(x.shape, bool) if found.und is None else ~found.und
+        overflows = ~np.isfinite(want) | (np.abs(x) > DTYPES[target].max)
+        assert (decided | overflows).all(), f"{source} to {target}"
+        rad = np.zeros(x.shape) if found.rad is None else found.rad
+        near = (np.abs(found.mid - want) <= rad) | (found.mid == want) | (np.isnan(found.mid) & np.isnan(want))
+        assert (near | ~decided).all(), f"{source} to {target}: {x[~near & decided][:4]}"
+        step = np.spacing(np.float64(1)) + 2.0 ** -form[1] * np.abs(want) + 2.0 ** (2 - form[2] - form[1])
+        assert (rad <= step)[decided & np.isfinite(want) & ~overflows].all(), f"{source} to {target}"
+
+
+@pytest.mark.parametrize("source", ["f16", "bf16", "f8e5m2", "f8e4m3fn"])
+def test_every_value_to_integers(source):
+    positive = positive_values(*FORMATS[source])
+    x = np.concatenate([-positive[1:], positive, [np.nan, np.inf, -np.inf]])
+    for target in ("s2", "u2", "s4", "u4", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"):
+        if DTYPES[target].numpy is None:
+            continue
+        bits = DTYPES[target].bits
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if target[0] == "s" else (0, 2**bits - 1)
+        found = apply("convert", ball(source, x), out=target)
+        assert found.exact
+        for value, got in zip(x[:: max(1, len(x) // 3000)], found.mid[:: max(1, len(x) // 3000)], strict=True):
+            want = 0 if np.isnan(value) else high if value == np.inf else low if value == -np.inf else int(value)
+            assert int(got) == max(low, min(high, want)), f"{value} to {target}"

@@ -259,7 +259,7 @@ def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, poli
     half_step = limit * unit_roundoff(dtype) * 0.5  # values below limit + half_step round to limit
     size = np.abs(mid) if not dtype.is_complex else np.maximum(np.abs(mid.real), np.abs(mid.imag))
     reach = size if rad is None else size + rad
-    inside = reach < limit
+    inside = reach <= limit
     if inside.all():
         return Ball(dtype, mid, rad, und)
     special = ~np.isfinite(mid)

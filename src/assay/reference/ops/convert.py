@@ -213,13 +213,22 @@ def to_fields(value: Array, exponent_bits: int, mantissa_bits: int, narrower: bo
 
 @elementwise("stochastic-convert")
 def stochastic_convert(ctx: Context, instr: Instruction, a: Ball, random: Ball) -> Value:
-    """Rounds up or down by random bits: which of the two neighbours is undecided, unless the value is one itself."""
+    """A float to an integer, away from zero where the random word is below the fraction times 2**bits, else toward it;
+    saturating, NaN to 0 (stochastic_convert_decomposer.cc).
+    """
     to = instr.array.dtype
-    if not to.is_float:
-        low, high = truncated(to, np.floor(a.mid)), truncated(to, np.ceil(a.mid))
-        open_ = (low != high) | (np.zeros(a.dims, bool) if a.rad is None else a.rad > 0)
-        return mark(Ball(to, low, None, union(a.und, random.und)), open_)
-    rounded = round_to(to, a.mid)
-    exact = (rounded == a.mid) | np.isnan(a.mid)
-    error = np.where(exact | ~np.isfinite(a.mid), 0.0, 2 * unit_roundoff(to) * np.abs(a.mid))
-    return ctx.rounded(to, a.mid, a.rad, union(a.und, random.und), error=error)
+    if not (a.dtype.is_float and to.is_integer):
+        raise Unsupported("stochastic-convert", f"from {a.dtype} to {to}")
+    words = random.mid.astype(np.uint64)
+
+    def converted(value: Array) -> Array:
+        whole = np.trunc(value)
+        fraction = np.ldexp(np.abs(value - whole), random.dtype.bits)  # below 2**bits, for a fraction is below 1
+        up = words < np.where(np.isfinite(fraction), fraction, 0.0).astype(np.uint64)
+        return truncated(to, whole + np.copysign(up, value))
+
+    mid, und = converted(a.mid), union(a.und, random.und)
+    if a.rad is not None:
+        low, high = (converted(end) for end in bounds(a))
+        und = union(und, low != high)
+    return Ball(to, mid, None, und)
