@@ -154,3 +154,12 @@ def test_not_finite_input_is_undecided():
     a[1, 2, 2] = np.nan
     (values,) = agree(jnp.linalg.eigvalsh, a, decided=False)
     assert np.broadcast_to(values.und, values.dims).all(1).tolist() == [False, True, False]
+
+
+def test_a_solution_with_zeros_is_decided():
+    """An output of which balls decide nothing takes its scale from the sampled runs."""
+    a = matrix(6, 3)
+    (ball, got), *_ = sampled(lambda a: jnp.linalg.lstsq(a, a[:, 0])[0], a)
+    assert not outside(ball, got).any()
+    assert ball.und is None or not ball.und.any()
+    assert outside(ball, got + np.float32(1e-3)).all()

@@ -16,7 +16,7 @@ from assay.checking.scale import Scales
 from assay.errors import ReferenceLimit
 from assay.hlo.module import Module
 from assay.oracle.drift import Scale, constant_factors, scale
-from assay.oracle.evidence import says_nothing, says_too_little
+from assay.oracle.evidence import says_nothing, says_too_little, typical_size
 from assay.programs.program import Array
 from assay.reference.context import mark
 from assay.reference.evaluator import OnValue, evaluate
@@ -208,6 +208,8 @@ def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Tok
     mid = np.where(take, sampled.mid, ball.mid)
     rad = np.where(take, drawn, own)
     still = None if sampled.und is None else unclear & sampled.und
+    if scale == 0.0:  # nothing of the plain output is decided
+        scale = typical_size(sampled)
     joined = Ball(ball.dtype, mid, rad if rad.any() else None, union(still, lost & ~take))
     return mark(joined, says_nothing(joined, scale))
 
