@@ -99,7 +99,7 @@ FORMS = {
 def test_exact_forms(name, dtype):
     """Every step rounded to the type, and where it is narrow every step in f32 with one rounding at the end."""
     program, forms = FORMS[name]
-    xs = operands(dtype, 250)
+    xs = operands(dtype, 90)
     (got,) = reference(hlo_text(program, *xs), xs, POLICY)
     exact = [[fraction(v) for v in x] for x in xs]
     for form in forms:
@@ -110,7 +110,7 @@ def test_exact_forms(name, dtype):
             assert all_hold(got, np.array([float(v) for v in stored])).all(), step
 
 
-CONSTANTS = (0.1, 3.0, 1.0 + 2.0**-7, 1e-3, 60000.0, 2.0**-9 * 1.01)
+CONSTANTS = (0.1, 1.0 + 2.0**-7, 60000.0, 2.0**-9 * 1.01)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -119,10 +119,10 @@ def test_constants_put_together(opcode, dtype):
     """(x o c) o d by way of one constant, where x is chosen so that the first form rounds as little as it can."""
     kind, r = TYPES[dtype], rounder(dtype)
     operation = {"add": lax.add, "subtract": lax.sub, "multiply": lax.mul, "divide": lax.div}[opcode]
-    for c in CONSTANTS[:3]:
+    for c in CONSTANTS[:2]:
         for d in CONSTANTS:
             first, second = (np.asarray(v, kind) for v in (c, d))
-            x = np.concatenate([operands(dtype, 60)[0], np.full(4, -first), np.full(4, first), np.full(4, 2 * first)])
+            x = np.concatenate([operands(dtype, 30)[0], np.full(4, -first), np.full(4, first), np.full(4, 2 * first)])
             x = x.astype(kind)
             text = hlo_text(lambda x, c=first, d=second: operation(operation(x, c), d), x)
             (got,) = reference(text, (x,), POLICY)

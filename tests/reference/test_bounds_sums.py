@@ -117,10 +117,10 @@ SUMS = {
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_in_every_order(name, dtype):
     program, operands, steps = SUMS[name]
-    for n in (3, 65, 300):
+    for n in (3, 130):
         for inputs in INPUTS:
             rng = np.random.default_rng([n, len(inputs)])
-            x = draw(rng, inputs, (n, 12), TYPES[dtype])
+            x = draw(rng, inputs, (n, 8), TYPES[dtype])
             xs = operands(x)
             (ball,) = reference(hlo_text(program, *xs), xs, POLICY)
             check(ball, x, rng, TYPES[dtype], steps, f"{n} terms, {inputs}")
@@ -131,7 +131,7 @@ def test_sums_in_every_order(name, dtype):
 @pytest.mark.parametrize("name", SUMS)
 def test_long_sums_in_every_order(name, dtype):
     program, operands, steps = SUMS[name]
-    for n in (1024, 4096):
+    for n in (65, 300, 1024, 4096):
         for inputs in INPUTS:
             rng = np.random.default_rng([n, len(inputs)])
             x = draw(rng, inputs, (n, 24), TYPES[dtype])
@@ -184,7 +184,7 @@ def test_the_certain_bound_holds_for_the_worst_of_sums():
 @pytest.mark.parametrize("dtype", TYPES)
 def test_products_of_two_arrays(dtype):
     """Dots whose products round too: contracted or not, in f32, whatever the declared type."""
-    for n in (3, 65, 300):
+    for n in (3, 130):
         for inputs in ("random", "positive", "range", "equal"):
             rng = np.random.default_rng([n, len(inputs)])
             a, b = (draw(rng, inputs, (n, 12), TYPES[dtype]) for _ in range(2))
