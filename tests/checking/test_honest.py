@@ -46,6 +46,33 @@ def test_narrow_sums(function):
         assert output.outside + output.undecided <= output.elements
 
 
+DRAWN = np.random.default_rng(1).standard_normal((9, 17))
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        (lambda x: jnp.median(x, 1), np.float64),  # floor of 0.5 * 16
+        (lambda x: jnp.quantile(x, 0.25, 1), np.float64),
+        (lambda x: lax.cumlogsumexp(x, 1), ml_dtypes.bfloat16),  # a window of a body that is not known, sampled
+        (lambda x: lax.cumprod(x, 1), np.float16),  # subnormal on the way
+        (lambda x: x.astype(jnp.float4_e2m1fn), np.float32),
+        (lambda x: (jnp.abs(x) + 0.25).astype(jnp.float8_e8m0fnu), np.float32),
+        (lambda x: jax.scipy.special.gammaln(jnp.abs(x) + 0.5), np.float32),  # cancels next to 1 and 2
+        pytest.param(  # trip counts hang on rounding
+            lambda x: jax.scipy.special.gammainc(2.5, jnp.abs(x) + 0.5), np.float32, marks=pytest.mark.slow
+        ),
+    ],
+    ids=["median", "quantile", "cumlogsumexp", "cumprod", "f4", "e8m0", "gammaln", "gammainc"],
+)
+def test_what_can_be_decided_is(function, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        report = assay.check(function, DRAWN.astype(dtype))
+    assert report.exit_code == 0, str(report)
+    outputs = [output for case in report.cases for output in case.outputs]
+    assert sum(o.undecided for o in outputs) < 0.01 * sum(o.elements for o in outputs)
+
+
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 def test_random_keys_are_arguments(impl):
     assert assay.check(lambda key: jax.random.uniform(key, (3,)), jax.random.key(0, impl=impl)).ok
