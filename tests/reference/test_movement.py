@@ -14,6 +14,7 @@ from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, outside, 
 
 from assay.errors import Unsupported
 from assay.hlo.module import Instruction, Module
+from assay.hlo.parse import parse_module
 from assay.hlo.shape import DTYPES, ArrayShape, Layout, Tile
 from assay.reference.context import Context
 from assay.reference.ops.movement import memory_places
@@ -243,11 +244,11 @@ ENTRY e {
     np.testing.assert_array_equal(c.und, [False, False, False, True, False, False])
 
 
-def test_bitcast_to_another_width_is_not_guessed():
+def test_bitcast_to_more_bytes_is_not_guessed():
     text = """HloModule m
 ENTRY e {
   p = f32[2] parameter(0)
-  ROOT b = f64[1] bitcast(p)
+  ROOT b = f64[2] bitcast(p)
 }"""
     with pytest.raises(Unsupported, match="bitcast: from f32 to f64"):
         reference(text, [np.zeros(2, np.float32)])
@@ -293,3 +294,24 @@ def test_annotations_of_jax():
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     text = hlo_text(lambda x: jax.device_put(x, sharding) * 2, np.arange(3, dtype=np.float32))
     np.testing.assert_array_equal(reference(text, [np.arange(3, dtype=np.float32)])[0].mid, [0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "x"),
+    [
+        ("f32[2,3]{1,0}", "u8[24]{0}", np.arange(6, dtype=np.float32).reshape(2, 3) / 3),
+        ("f32[2,3]{0,1}", "u8[4,6]{0,1}", np.arange(6, dtype=np.float32).reshape(2, 3) / 3),
+        ("s16[4,3]{1,0}", "s64[3]{0}", np.arange(12, dtype=np.int16).reshape(4, 3) * 999),
+        ("u32[6]{0}", "f64[3]{0}", np.arange(1, 7, dtype=np.uint32)),
+        ("c64[3]{0}", "u32[3,2]{1,0}", np.arange(3).astype(np.complex64) + 1j),
+    ],
+)
+def test_bitcasts_to_another_width(source, target, x):
+    """The bytes in memory stay: the operand's layout is the order of its bytes."""
+    text = f"HloModule m\n\nENTRY e {{\n  p = {source} parameter(0)\n  ROOT r = {target} bitcast(p)\n}}\n"
+    (ball,) = reference(text, [x])
+    result = parse_module(text).entry.root.array
+    stored = np.asarray(x, order="F" if "{0,1}" in source else "C").tobytes("A")
+    want = np.frombuffer(stored, result.dtype.numpy)
+    order = "F" if "{0,1}" in target else "C"
+    np.testing.assert_array_equal(ball.mid, want.reshape(result.dims, order=order))

@@ -98,9 +98,9 @@ def bitcast(ctx: Context, instr: Instruction, a: Ball) -> Value:
     shapes, target = ctx.operand_shapes(instr), instr.array
     source = shapes[0] if shapes is not None else ArrayShape(a.dtype, a.dims)
     assert isinstance(source, ArrayShape)
+    if source.dtype.bits != target.dtype.bits:
+        return _rewidened(ctx, instr, a, source, target)
     if source.dtype.name != target.dtype.name:
-        if source.dtype.bits != target.dtype.bits:
-            raise Unsupported("bitcast", f"from {source.dtype} to {target.dtype}")
         shape = ArrayShape(target.dtype, a.dims)
         a = as_ball(find("bitcast-convert")(ctx, replace(instr, opcode="bitcast-convert", shape=shape), a))
     if source.rank == 0 and target.rank == 0:
@@ -113,6 +113,26 @@ def bitcast(ctx: Context, instr: Instruction, a: Ball) -> Value:
     in_memory = tuple(target.dims[d] for d in out)
     back = np.argsort(out)
     return moved(a, lambda x: x.transpose(into).reshape(in_memory).transpose(back))
+
+
+def _rewidened(ctx: Context, instr: Instruction, a: Ball, source: ArrayShape, target: ArrayShape) -> Ball:
+    """Elements of another width: each cut in parts, or several put together, in the order of memory."""
+    wide, narrow = max(source.dtype.bits, target.dtype.bits), min(source.dtype.bits, target.dtype.bits)
+    tiled = any(shape.layout is not None and shape.layout.tiles for shape in (source, target))
+    if narrow < 8 or tiled or source.size * source.dtype.bits != target.size * target.dtype.bits:
+        raise Unsupported("bitcast", f"from {source.dtype} to {target.dtype}")
+    each = wide // narrow
+    flat = moved(a, lambda x: x.transpose(_to_memory(source)).ravel())
+    dims: tuple[int, ...] = (target.size,)
+    if source.dtype.bits < target.dtype.bits:
+        flat = moved(flat, lambda x: x.reshape(-1, each))
+    else:
+        dims = (source.size, each)
+    shape = ArrayShape(target.dtype, dims)
+    bits = as_ball(find("bitcast-convert")(ctx, replace(instr, opcode="bitcast-convert", shape=shape), flat))
+    out = _to_memory(target)
+    in_memory, back = tuple(target.dims[d] for d in out), np.argsort(out)
+    return moved(bits, lambda x: x.reshape(in_memory).transpose(back))
 
 
 def _to_memory(shape: ArrayShape) -> tuple[int, ...]:
