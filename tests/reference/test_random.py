@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from xla_cpu import assert_agree, assert_hlo_agrees, reference
 
+from assay.hlo.shape import DTYPES
+
 SHAPES = ["7", "8", "", "1", "3,5", "3,4,2", "0", "5,0", "2,7", "1,1,9", "1000"]
 TYPES = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]
 
@@ -93,3 +95,26 @@ ENTRY e {
     for ball in reference(text, []):
         assert ball.und is not None
         assert ball.und.all()
+
+
+@pytest.mark.parametrize("algorithm", ["rng_three_fry", "rng_philox"])
+@pytest.mark.parametrize(("narrow", "bits"), [("u4", 4), ("u2", 2), ("s4", 4)])
+def test_narrow_integers_are_the_low_bits(algorithm, narrow, bits):
+    words = 2 if algorithm == "rng_three_fry" else 3
+    state = np.array([1, 2, 3][:words], np.uint64)
+    _, wide = reference(program(algorithm, "u8", "21", words), [state])
+    _, found = reference(program(algorithm, narrow, "21", words), [state])
+    low = wide.mid.astype(int) % 2**bits
+    want = low - 2**bits * (low >= 2 ** (bits - 1)) if narrow[0] == "s" else low
+    np.testing.assert_array_equal(found.mid, want)
+    if narrow[0] == "u":
+        assert_hlo_agrees(program(algorithm, narrow, "21", words), state)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("f32", 32), ("f64", 64), ("bf16", 16), ("f16", 16), ("f8e4m3fn", 8)])
+def test_floats_are_the_bits_of_integers(dtype, bits):
+    state = np.array([5, 6], np.uint64)
+    _, whole = reference(program("rng_three_fry", f"u{bits}", "33", 2), [state])
+    _, found = reference(program("rng_three_fry", dtype, "33", 2), [state])
+    want = whole.mid.astype(f"uint{bits}").view(DTYPES[dtype].numpy).astype(np.float64)
+    np.testing.assert_array_equal(found.mid, want)

@@ -15,7 +15,7 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import ArrayShape, TupleShape, leaves
 from assay.reference.context import Context
 from assay.reference.registry import operation
-from assay.reference.value import Array, Ball, Value, held_dtype
+from assay.reference.value import Array, Ball, Value, held_dtype, wrap
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -55,7 +55,7 @@ def _as_type(shape: ArrayShape, bits: Array) -> Ball:
         narrow = bits.astype(f"uint{max(dtype.bits, 8)}")
         return Ball(dtype, narrow.view(dtype.numpy).astype(np.float64).reshape(shape.dims))
     if dtype.bits < 8:
-        raise Unsupported("rng-bit-generator", f"of {dtype}")
+        return Ball(dtype, wrap(dtype, (bits & _LOW).astype(np.int64)).reshape(shape.dims))
     return Ball(dtype, bits.astype(f"uint{dtype.bits}").view(held_dtype(dtype)).reshape(shape.dims))
 
 
