@@ -91,9 +91,7 @@ def estimate_bytes(module: Module) -> int:
 _FREE = {"broadcast", "reshape", "bitcast", "transpose", "slice", "reverse", "get-tuple-element", "tuple"}
 
 
-_COUNTED = (
-    1 << 12
-)  # bytes from which on an array is counted while a program runs: thousands of scalars are not worth it
+_COUNTED = 1 << 9  # elements from which on an array is counted: thousands of scalars are not worth it
 
 
 def _held_bytes(shape: Shape) -> int:
@@ -223,16 +221,17 @@ class _Run:
         if isinstance(value, tuple):
             for element in value:
                 self._hold(element, sign)
-        elif isinstance(value, Ball):
+        elif isinstance(value, Ball) and value.mid.size >= _COUNTED:
             for array in (value.mid, value.rad, value.und):
-                if array is not None and array.nbytes >= _COUNTED and array.base is None:
+                if array is not None and array.base is None:
                     self.held += sign * array.nbytes
-            self.peak = max(self.peak, self.held)
-            if self.held > self.memory_limit:
-                limit = f"its limit of {self.memory_limit >> 20} MiB"
-                raise ReferenceLimit(
-                    f"the reference holds {self.held >> 20} MiB, above {limit}; raise it with --memory"
-                )
+            if sign > 0 and self.held > self.peak:
+                self.peak = self.held
+                if self.held > self.memory_limit:
+                    limit = f"its limit of {self.memory_limit >> 20} MiB"
+                    raise ReferenceLimit(
+                        f"the reference holds {self.held >> 20} MiB, above {limit}; raise it with --memory"
+                    )
 
 
 def without_radii(value: Value) -> Value:

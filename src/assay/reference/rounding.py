@@ -58,6 +58,7 @@ def stored(
     for index in pieces(mid.shape):
         part = radius[index]
         odd = _usual(dtype, given[index], cut(rad, index), ulps, cut(error, index), known, part)
+        odd = _without_specials(dtype, given[index], odd, part)
         if odd is not None and mid.size <= FEW:
             return settled(dtype, mid, total(rad, committed(policy, dtype, mid, rad, ulps, error, known)), und, policy)
         if odd is not None:
@@ -84,12 +85,24 @@ def drawn_bound(
         radius = np.asarray(total(rad, committed(policy, dtype, mid, rad, ulps, error, False)))
         return np.where(np.isfinite(radius), radius, 0.0)
     radius = np.empty_like(mid)
-    odd = _usual(dtype, mid, rad, ulps, error, False, radius)
+    odd = _without_specials(dtype, mid, _usual(dtype, mid, rad, ulps, error, False, radius), radius)
     if odd is not None:
         few_rad, few_error = _picked(rad, WHOLE, odd), _picked(error, WHOLE, odd)
         found = np.asarray(total(few_rad, committed(policy, dtype, mid[odd], few_rad, ulps, few_error, False)))
         radius[odd] = np.where(np.isfinite(found), found, 0.0)
     return radius
+
+
+def _without_specials(dtype: DType, mid: Array, odd: Array | None, radius: Array) -> Array | None:
+    """The odd elements that are numbers. An infinity or a NaN has no radius, where the type has both."""
+    if odd is None or not dtype.has_inf:
+        return odd
+    special = ~np.isfinite(mid)
+    if not special.any():
+        return odd
+    radius[special] = 0.0
+    odd &= ~special
+    return odd if odd.any() else None
 
 
 def _picked(array: Array | None, index: Index, odd: Array) -> Array | None:
