@@ -166,7 +166,6 @@ def reference_seconds(function: Callable[..., Any], arguments: list[np.ndarray])
     from assay.hlo.parse import parse_module
     from assay.hlo.shape import DTYPES
     from assay.reference.evaluator import evaluate
-    from assay.reference.policies import for_target
     from assay.reference.value import Ball, from_array
 
     rng = np.random.default_rng(1)
@@ -177,8 +176,17 @@ def reference_seconds(function: Callable[..., Any], arguments: list[np.ndarray])
         if ball.dtype.is_float:
             ball = Ball(ball.dtype, ball.mid, np.abs(ball.mid) * 2.0**-24 * rng.random(x.shape))
         balls.append(ball)
-    module, policy = parse_module(hlo_text(function, arguments)), for_target("cpu")
+    module, policy = parse_module(hlo_text(function, arguments)), policy_here()
     return best(lambda: evaluate(module, balls, policy), 0.5)
+
+
+def policy_here() -> Any:
+    """That of XLA:CPU in the jax that is installed here."""
+    from importlib.metadata import version
+
+    from assay.reference.policies import for_target
+
+    return for_target("cpu", version("jax"))
 
 
 def hlo_text(function: Callable[..., Any], arguments: Any) -> str:
@@ -248,10 +256,9 @@ def measure_block() -> Iterator[Json]:
 
     from assay.hlo.parse import parse_module
     from assay.reference.evaluator import evaluate
-    from assay.reference.policies import for_target
 
     step, arrays = block()
-    module, policy = parse_module(hlo_text(step, arrays)), for_target("cpu")
+    module, policy = parse_module(hlo_text(step, arrays)), policy_here()
     compiled = jax.jit(step).lower(*arrays).compile()
     placed = [jax.device_put(x) for x in arrays]
     xla = best(lambda: jax.block_until_ready(compiled(*placed)), 2.0, 20)
@@ -270,9 +277,8 @@ def measure_memory(folder: Path) -> Iterator[Json]:
     """In a process without JAX, whose own memory would be counted."""
     from assay.hlo.parse import parse_module
     from assay.reference.evaluator import evaluate
-    from assay.reference.policies import for_target
 
-    module, policy = parse_module((folder / "block.hlo").read_text()), for_target("cpu")
+    module, policy = parse_module((folder / "block.hlo").read_text()), policy_here()
     with np.load(folder / "block.npz") as stored:
         arrays = [stored[name] for name in stored.files]
     np.ones((64, 64)) @ np.ones((64, 64))  # BLAS takes its own buffers
@@ -351,9 +357,8 @@ def small_module() -> str:
 def measure_small() -> Iterator[Json]:
     from assay.hlo.parse import parse_module
     from assay.reference.evaluator import evaluate
-    from assay.reference.policies import for_target
 
-    module, policy = parse_module(small_module()), for_target("cpu")
+    module, policy = parse_module(small_module()), policy_here()
     arrays = list(np.random.default_rng(0).standard_normal((2, 4, 8), np.float32))
     seconds = best(lambda: evaluate(module, arrays, policy), 6.0, 3)
     yield {"instructions": len(module.entry.instructions), "seconds": seconds}
