@@ -60,6 +60,10 @@ class Checked:
     def failed(self) -> Array:
         return ~(self.passes | self.held)
 
+    def nearest(self, wanted: Array) -> Array:
+        """The values of the balls that lie nearest to `wanted`."""
+        return nearest(self.actual, wanted)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -154,12 +158,11 @@ def evaluate_checks(module: Module, settings: dict[str, dict[str, float]], polic
         if made is None or len(pair) != 2 or not all(isinstance(operand.shape, ArrayShape) for operand in pair):
             raise Unsupported(f"check.{kind}", "of anything but two arrays")
         how.append(made)
-    handing = _handing_over(module, [call for call, _ in calls])
-    bounds = Bounds(handing, (), Settings(policy))
-    found = _compared(how, bounds.plain())
+    bounds = Bounds(handing_over(module), (), Settings(policy))
+    found = compared(how, bounds.plain())
     if any(c.failed.any() and c.actual.und is not None for c in found):
-        found = _compared(how, _without_doubt(handing, bounds.plain(), policy))
-    return _compared(how, bounds.sharp()[0]) if any(c.failed.any() for c in found) else found
+        found = compared(how, _without_doubt(bounds.module, bounds.plain(), policy))
+    return compared(how, bounds.sharp()[0]) if any(c.failed.any() for c in found) else found
 
 
 def _without_doubt(module: Module, leaves: Sequence[Ball | Token], policy: Policy) -> list[Ball | Token]:
@@ -173,7 +176,7 @@ def _without_doubt(module: Module, leaves: Sequence[Ball | Token], policy: Polic
     ]
 
 
-def _compared(how: Sequence[Comparison], leaves: Sequence[Ball | Token]) -> tuple[Checked, ...]:
+def compared(how: Sequence[Comparison], leaves: Sequence[Ball | Token]) -> tuple[Checked, ...]:
     """Of the operands of the calls, one after another."""
     balls = [leaf for leaf in leaves if isinstance(leaf, Ball)]
     return tuple(
@@ -189,9 +192,10 @@ def _calls(entry: Computation) -> Iterator[tuple[Instruction, str]]:
                 yield instruction, target.removeprefix("check.")
 
 
-def _handing_over(module: Module, calls: Sequence[Instruction]) -> Module:
+def handing_over(module: Module) -> Module:
     """The module with the operands of its checks as results, and without the checks."""
     entry = module.entry
+    calls = [call for call, _ in _calls(entry)]
     operands = tuple(name for call in calls for name in call.operands)
     shape = TupleShape(tuple(entry.by_name[name].shape for name in operands))
     gone = {call.name for call in calls}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from assay.conformance.case import Outcome, judge
 from assay.conformance.exceptions import Entry, Proof, explained, read_entries
+from assay.conformance.wider import explained_by_f64
 from assay.errors import InputError
 from assay.reference.policies import for_target
 from assay.reference.policy import Policy
@@ -78,6 +79,7 @@ def _judged(
         name = str(path.relative_to(folder))
         step(f"file {number} of {len(files)}")
         outcome, found = explained(judge(path, name, worker, policy), entries, policy)
+        outcome = explained_by_f64(outcome, policy)
         outcomes.append(outcome)
         if found:
             proofs[name] = found
