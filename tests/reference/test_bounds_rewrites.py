@@ -143,6 +143,34 @@ def test_constants_put_together(opcode, dtype):
                         assert near <= rad * (1 + Fraction(1, 10**12)), (c, d, float(value))
 
 
+def unlucky(rng: np.random.Generator) -> tuple[np.float32, np.float32]:
+    """Constants c, d for which the roundings of 1/c and of its product with d add up."""
+    c, d = ((1 + rng.random((300, 1))).astype(np.float32), (1 + rng.random((1, 300))).astype(np.float32))
+    product = (1 / c) * d
+    off = np.abs(product.astype(np.float64) * c / d - 1)
+    i, j = np.unravel_index(np.argmax(off), off.shape)
+    return c[i, 0], d[0, j]
+
+
+@pytest.mark.parametrize("form", ["x d / c", "x / c d", "x / c / d", "x d / c in whole numbers"])
+def test_constants_of_products_and_quotients(form):
+    """As one constant, reciprocals and all, where its roundings go the same way and the first operation is exact."""
+    rng = np.random.default_rng(8)
+    for _ in range(4):
+        c, d = unlucky(rng)
+        if form.endswith("numbers"):
+            d = np.float32(np.rint(d * 8))
+        x = np.concatenate([np.arange(1, 1500), 1 + rng.random(1500)]).astype(np.float32)
+        program = {"x / c d": lambda x, c=c, d=d: x / c * d, "x / c / d": lambda x, c=c, d=d: x / c / d}.get(
+            form, lambda x, c=c, d=d: x * d / c
+        )
+        (got,) = reference(hlo_text(program, x), (x,), POLICY)
+        reciprocal = np.float32(1) / c
+        one = reciprocal * (np.float32(1) / d if form == "x / c / d" else d)
+        assert all_hold(got, (x * one).astype(np.float64)).all()
+        assert all_hold(got, np.asarray(jax.jit(program)(x)).astype(np.float64)).all()
+
+
 # ---------------------------------------------------------------- with routines
 
 
@@ -197,6 +225,13 @@ def test_a_logarithm_of_a_power():
     (got,) = reference(hlo_text(lambda a, b: jnp.log(a**b), a, b), (a, b), POLICY)
     for log in _ends(POLICY, "log", "f32", np.log(a.astype(np.float64))):
         assert all_hold(got, _rounded("f32", b.astype(np.float64) * _rounded("f32", log))).all()
+
+
+def test_a_logarithm_of_an_exponential():
+    x = np.array([1.0, 100.0, -3.0, np.inf], np.float32)
+    (got,) = reference(hlo_text(lambda x: jnp.log(jnp.exp(x)), x), (x,), XLA_CPU_OLDER)
+    assert all_hold(got, x.astype(np.float64)).all()
+    assert got.und.tolist() == [False, True, False, True]
 
 
 def test_what_is_not_rewritten_stays_tight():

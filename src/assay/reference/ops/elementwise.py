@@ -155,10 +155,9 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         return complex_ops.multiply(ctx, a, b)
     mid = forget_sign(a.mid * b.mid, a.mid, b.mid)
     rad = product_radius(a, b)
-    count = rewrites.may_regroup(ctx, instr, rewrites.PRODUCTS)
     error = total(
         rewrites.merged_exponentials(ctx, instr, a.dtype, mid),
-        rewrites.regrouped_products(ctx, a.dtype, mid, rad, count),
+        rewrites.regrouped_products(ctx, instr, a.dtype, mid, rad),
     )
     mid, open_ = infinite_times_zero(a, b, mid)
     found = ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error)
@@ -214,6 +213,9 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         rewrites.merged_exponentials(ctx, instr, a.dtype, mid),
     ):
         error = error if other is None else np.maximum(error, other)  # one of them, not all
+    regrouped = rewrites.regrouped_products(ctx, instr, a.dtype, mid, rad)
+    if regrouped is not None:
+        error = error + np.where(rewrites.power_of_two(b.mid), 0.0, regrouped)
     found = ctx.rounded(a.dtype, mid, rad, und, ulps=ctx.policy.division_ulps(a.dtype.name), error=error)
     return error_free.without_error(ctx, found, mid, a, b, error_free.halvings, error)
 

@@ -17,7 +17,7 @@ from assay.reference.rounding import flushes, smallest_normal, unit_roundoff
 from assay.reference.value import Array, Ball, round_to
 
 SUMS = {"add", "subtract"}
-PRODUCTS = {"multiply", "divide"}
+ROUNDINGS = {"multiply": 1, "divide": 2, "parameter": 2}
 
 
 def summed_constants(ctx: Context, instr: Instruction, dtype: DType) -> float:
@@ -48,19 +48,25 @@ def may_regroup(ctx: Context, instr: Instruction, opcodes: set[str]) -> int:
     return sum(maker in opcodes or maker == "parameter" for maker in ctx.producers(instr))
 
 
-def regrouped_products(ctx: Context, dtype: DType, mid: Array, rad: Array | None, count: int) -> Array | None:
-    """(a b) c may become a (b c), whose inner product rounds where a b does not: `count` inner products are granted
-    their unit roundoff each, as far as `rad` does not hold it already.
+def regrouped_products(ctx: Context, instr: Instruction, dtype: DType, mid: Array, rad: Array | None) -> Array | None:
+    """(a b) c may become a (b c), and (a b) / c become a (b R(1/c)): as many roundings as there were, one more for a
+    reciprocal, but perhaps of products that do not fit where the first one did. A product among the operands is granted
+    one unit roundoff and a quotient two, as far as `rad` does not hold them already.
 
-    A product that is representable is so in every grouping: the odd parts of its factors are no longer than its own.
+    A product of products that is representable is so in every grouping: the odd parts of its factors are no longer
+    than its own.
     """
-    if not count or ctx.rng is not None:  # a sampled run has drawn for the inner product
+    if ctx.rng is not None:  # a sampled run has drawn for the inner product
+        return None
+    count = sum(ROUNDINGS.get(maker, 0) for maker in ctx.producers(instr))
+    if not count:
         return None
     inner = count * (1.01 * unit_roundoff(dtype)) * np.abs(mid)
     error = inner if rad is None else np.maximum(inner - rad, 0.0)
-    if not np.isfinite(error).all():
-        error = np.where(np.isfinite(error), error, 0.0)
-    return error * (round_to(dtype, mid) != mid) if rad is None else error
+    error = np.where(np.isfinite(error), error, 0.0)
+    if rad is None and instr.opcode == "multiply":
+        return np.where(round_to(dtype, mid) == mid, 0.0, error)
+    return error
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
@@ -72,6 +78,17 @@ def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Arr
     size = np.abs(mid)
     usable = np.isfinite(mid) & (size > 0)
     return np.where(usable, 1.1 * unit_roundoff(dtype) * np.abs(np.log(np.where(usable, size, 1.0))) * size, 0.0)
+
+
+def logarithm(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> tuple[Array | None, Array | None]:
+    """log(a**b) may become b log(a), one rounding more; log(exp(a)) may become a, which does not overflow: open there."""
+    maker = ctx.producers(instr)[0]
+    error: Array | None = None
+    if maker in ("power", "parameter"):
+        error = np.where(np.isfinite(mid), 1.1 * unit_roundoff(dtype) * np.abs(mid), 0.0)
+    merges = ctx.policy.merges_exponentials and maker in ("exponential", "parameter")
+    open_ = np.isposinf(mid) if merges else np.zeros(0, bool)
+    return error, open_ if open_.any() else None
 
 
 def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Ball, b: Ball) -> Array:

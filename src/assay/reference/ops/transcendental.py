@@ -17,9 +17,9 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context, unit_roundoff
 from assay.reference.ops import complex as complex_ops
+from assay.reference.ops import rewrites
 from assay.reference.ops.blocks import elementwise
 from assay.reference.ops.elementwise import inexact, touches_zero, unsigned_zero
-from assay.reference.ops.rewrites import merged_exponentials
 from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
 
 LN2 = float(np.log(2.0))
@@ -177,9 +177,9 @@ def unary(ctx: Context, instr: Instruction, a: Ball) -> Value:
     rad = None
     if a.rad is not None:
         rad, und = propagated(instr.opcode, function, a, mid, und)
-    if instr.opcode == "log" and ctx.producers(instr)[0] in ("power", "parameter"):
-        # log(a**b) may become b log(a): one rounding more.
-        rad = total(rad, np.where(np.isfinite(mid), 1.1 * unit_roundoff(a.dtype) * np.abs(mid), 0.0))
+    if instr.opcode == "log":
+        error, open_ = rewrites.logarithm(ctx, instr, a.dtype, mid)
+        rad, und = total(rad, error), union(und, open_)
     return routine(ctx, instr.opcode, a.dtype, mid, rad, und, a.mid)
 
 
@@ -270,7 +270,7 @@ def power(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if a.rad is not None or b.rad is not None:
         rad, open_ = power_radius(a, b, mid)
         und = union(und, open_)
-    rad = total(rad, merged_exponentials(ctx, instr, a.dtype, mid))
+    rad = total(rad, rewrites.merged_exponentials(ctx, instr, a.dtype, mid))
     return routine(ctx, "power", a.dtype, mid, rad, und)
 
 
