@@ -258,7 +258,10 @@ def _narrowing(name: str, to: Format, x: Array) -> Case:
 
     def variants() -> Named:
         found = nearest(wide, to)
-        yield "correctly rounded", flush(found, to) if name == "reduce-precision" else found
+        if name == "reduce-precision":  # rounded as if there were no lower end, then flushed below the type's
+            step = ulp(wide, replace(to, low=-1 << 20))
+            found = np.where(np.abs(found) > 2.0**to.low, found, flush(np.rint(wide / step) * step, to))
+        yield "correctly rounded", found
         if name == "convert":
             with np.errstate(over="ignore"):
                 yield "by NumPy", x.astype(to.numpy)
