@@ -1,6 +1,6 @@
 """How fast the reference is, against StableHLO's own interpreter and against XLA:CPU, in one run.
 
-    python benchmarks/reference.py [--json FILE] [--only ops,block,memory,small]
+    python benchmarks/reference.py [--json FILE] [--only ops,block,memory,small] [--cores 1]
 
 | bar | limit |
 |---|---|
@@ -481,11 +481,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path, help="write all figures here")
     parser.add_argument("--only", default="ops,block,memory,small", help="some of the four measurements")
+    parser.add_argument("--cores", type=int, help="keep to so many cores, XLA too; on a busy machine one is steadiest")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         child(arguments.child[0], arguments.child[1:])
         return 0
+    if arguments.cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
     met, found = report(arguments.only.split(","))
     if arguments.json:
         arguments.json.write_text(json.dumps({**found, "met": met}, indent=1))

@@ -159,6 +159,7 @@ class _Run:
         return self.computation(self.module.by_name[name], arguments)
 
     def computation(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+        """The root's value. Each value is freed after its last use, also one of `arguments` where they are a list."""
         if computation.name not in self.dead_after:
             self.dead_after[computation.name] = last_uses(computation)
         live: dict[str, Value] = {}
@@ -168,6 +169,8 @@ class _Run:
                 self.deadline()
             value = self._instruction(computation, instruction, arguments, live)
             live[instruction.name] = value
+            if isinstance(arguments, list) and instruction.parameter_number is not None:
+                arguments[instruction.parameter_number] = Token()
             if instruction.name == computation.root_name:
                 result = value
             self._hold(value, 1)
