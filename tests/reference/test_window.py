@@ -222,8 +222,8 @@ def test_any_selection_and_any_scattering(name, scatter, x_type, y_type):
     body, select = SELECTS[name]
     text = SELECT_AND_SCATTER.format(x=x_type, y=y_type, select=body.format(x=x_type), scatter=scatter)
     types = {"f32": np.float32, "s32": np.int32, "u64": np.uint64, "c64": np.complex64}
-    low = 0 if x_type == "u64" else -4
-    x = RNG.integers(low, 5, (5, 6)).astype(types[x_type])
+    low = 0 if x_type == "u64" else -15
+    x = (RNG.permutation(30) + low).reshape(5, 6).astype(types[x_type])  # no ties, which padding leaves open
     source = RNG.integers(-3, 4, (4, 3)).astype(types[y_type])
     init = types[y_type](0 if scatter == "add" else 2)
     expected = selected_and_scattered(x, source, init, select, SCATTERS[scatter])
@@ -319,3 +319,25 @@ ENTRY %e {{
     x, source = np.array([1, 2, 3, 4], numpy), np.array([100, 10, 1, 2, 3, 4], numpy)
     (ball,) = assert_hlo_agrees(text, x, source)
     np.testing.assert_array_equal(ball.mid, [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("select", [lax.ge, lax.le])
+def test_which_of_equal_elements_is_chosen_depends_on_padding(select):
+    """XLA:CPU goes through a padded window column by column, StableHLO's interpreter row by row."""
+    from jax._src.lax.windowed_reductions import _select_and_scatter
+
+    x = np.float32([[0, 3], [3, 0]] if select is lax.ge else [[3, 0], [0, 3]])
+    for padding, open_ in ((((0, 0), (1, 0)), [[False, True], [True, False]]), (((0, 0), (0, 0)), [[False] * 2] * 2)):
+        source = np.ones((1, 1 + padding[1][0]), np.float32)
+
+        def g(x, s, padding=padding):
+            return _select_and_scatter(x, select, (2, 2), (1, 1), padding, s, np.float32(0), lax.add)
+
+        (ball,) = assert_agree(g, x, source, decided=False)
+        np.testing.assert_array_equal(np.zeros((2, 2), bool) if ball.rad is None else ball.rad > 0.5, open_)
+    same = np.zeros((4, 5), np.float32)  # all equal: the first one in every order
+    (ball,) = assert_agree(
+        lambda x, s: _select_and_scatter(x, select, (2, 2), (2, 2), ((0, 0), (0, 1)), s, np.float32(0), lax.add),
+        same,
+        np.ones((2, 3), np.float32),
+    )

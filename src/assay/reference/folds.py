@@ -70,20 +70,23 @@ def starts_neutral(kind: str, init: Ball) -> bool:
     """Whether the initial value is the neutral element of a body of this kind: it changes nothing however often it
     counts.
     """
-    if not init.exact:
-        return False
+    return init.exact and bool((init.mid == neutral(kind, init.dtype)).all())
+
+
+def neutral(kind: str, dtype: DType) -> float:
+    """The neutral element of a body of this kind."""
     least: float
     most: float
-    if init.dtype.is_float:
-        most, least = (np.inf, -np.inf) if init.dtype.has_inf else (init.dtype.max, -init.dtype.max)
-    elif init.dtype.is_integer:
-        half = 1 << (init.dtype.bits - 1)
-        least, most = (-half, half - 1) if init.dtype.kind == "signed" else (0, 2 * half - 1)
+    if dtype.is_float:
+        most, least = (np.inf, -np.inf) if dtype.has_inf else (dtype.max, -dtype.max)
+    elif dtype.is_integer:
+        half = 1 << (dtype.bits - 1)
+        least, most = (-half, half - 1) if dtype.kind == "signed" else (0, 2 * half - 1)
     else:
         least, most = 0, 1
-    ones = most if init.dtype.kind != "signed" else -1
+    ones = most if dtype.kind != "signed" else -1
     values = {"add": 0, "or": 0, "xor": 0, "multiply": 1, "and": ones, "maximum": least, "minimum": most}
-    return bool((init.mid == values[kind]).all())
+    return values[kind]
 
 
 def of_any_start(ctx: Context, kind: str, found: Ball, x: Ball, over: Over) -> Ball:

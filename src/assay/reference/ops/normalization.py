@@ -31,7 +31,7 @@ class _Channels:
         self.count = prod(self.dims[d] for d in self.others)
 
     def constant(self, value: float) -> Ball:
-        return Ball(self.dtype, round_to(self.dtype, np.asarray(value)))
+        return Ball(self.dtype, round_to(self.dtype, np.asarray(value, np.float64)))
 
     def apply(self, opcode: str, *operands: Ball) -> Ball:
         shape = np.broadcast_shapes(*(x.mid.shape for x in operands))

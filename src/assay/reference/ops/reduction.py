@@ -18,7 +18,7 @@ from assay.hlo import attributes
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import TupleShape
 from assay.reference.bodies import body_kind, call_batched, component_kinds
-from assay.reference.context import Context, mark
+from assay.reference.context import Context, mark, unit_roundoff
 from assay.reference.folds import ONCE, broadcast_ball, fold, kept_dims, over_axes
 from assay.reference.ops.movement import joined, moved
 from assay.reference.registry import operation
@@ -83,21 +83,25 @@ def _of_any_start(
 def with_one_start_more(ctx: Context, body: str, found: tuple[Ball, ...], inits: Sequence[Ball]) -> tuple[Ball, ...]:
     """Undecided where one initial value more makes a difference."""
     starts = [broadcast_ball(init, found[0].mid.shape) for init in inits]
-    again = call_batched(ctx, body, [*starts, *found])
+    amplitude, ctx.amplitude = ctx.amplitude, 0.0  # an error drawn on the way is no difference
+    try:
+        again = call_batched(ctx, body, [*starts, *found])
+    finally:
+        ctx.amplitude = amplitude
     return _where_same(found, [x for x in flatten(again) if isinstance(x, Ball)])
 
 
 def _where_same(found: tuple[Ball, ...], others: Sequence[Ball]) -> tuple[Ball, ...]:
-    """`found`, undecided where one of the others contradicts it, and with room for them where none does."""
+    """`found`, undecided where one of the others is another value, not to be told by a small part of a rounding."""
     results = []
     for one, other in zip(found, others, strict=True):
         same = (one.mid == other.mid) | ((one.mid != one.mid) & (other.mid != other.mid))
         rad = one.rad
-        if other.rad is not None:
-            apart = np.where(same, 0.0, np.abs(one.mid - other.mid))
-            reach = other.rad if rad is None else rad + other.rad
-            same |= apart <= reach
-            rad = np.maximum(0.0 if rad is None else rad, np.where(same & np.isfinite(apart), apart + other.rad, 0.0))
+        if rad is not None and not same.all():
+            apart = np.where(np.isfinite(one.mid), np.abs(one.mid - other.mid), np.inf)
+            near = ~same & (64 * apart <= unit_roundoff(one.dtype) * np.abs(one.mid))
+            rad = rad + np.where(near, 64 * apart, 0.0)
+            same |= near
         results.append(mark(Ball(one.dtype, one.mid, rad, one.und), ~same))
     return tuple(results)
 

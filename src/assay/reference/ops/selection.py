@@ -1,13 +1,15 @@
 """`select-and-scatter`: which element of a window is chosen, and what is combined there.
 
-Of equal elements the first in row-major order wins under GE or LE, the last under GT or LT (hlo_evaluator.cc). Any
-other select computation is applied term by term, as XLA does. Scatter computations are those whose order does not
-matter.
+Of equal elements the first in row-major order wins under GE or LE, the last under GT or LT (hlo_evaluator.cc). Where
+there is padding XLA:CPU goes through a window in another order of its dimensions (jaxlib 0.12.0.1): the choice between
+elements that are first in some order is open there. Any other select computation is applied term by term, as XLA does.
+Scatter computations are those whose order does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from assay.hlo.attributes import WindowDim
 from assay.hlo.module import Instruction
 from assay.reference.bodies import KINDS, body_kind, call_batched
 from assay.reference.context import Context, mark, unit_roundoff
-from assay.reference.folds import starts_neutral
+from assay.reference.folds import neutral, starts_neutral
 from assay.reference.ops.combining import combine
 from assay.reference.ops.convolution import padded_and_dilated
 from assay.reference.ops.movement import moved
@@ -49,11 +51,16 @@ def select_and_scatter(ctx: Context, instr: Instruction, x: Ball, source: Ball, 
     if direction is None or not (x.dtype.is_float or x.dtype.is_integer):
         winner, rivals = _by_body(ctx, select, x, inside, terms)
     else:
-        winner, rivals = _by_order(direction, x, inside, terms)
+        winner, rivals = _by_order(direction, x, inside, terms, windows)
     at = _flat_positions(x.dims, windows, winner)
     if not inside.any(0).all():  # a window of nothing but padding chooses nobody
         chosen = inside.any(0).reshape(source.dims)
-        source = moved(source, lambda part: np.where(chosen, part, np.zeros((), part.dtype)))
+        mid = np.where(chosen, source.mid, np.asarray(neutral(kind, source.dtype), source.mid.dtype))
+        rest = (
+            None if part is None else np.where(chosen, part, np.zeros((), part.dtype))
+            for part in (source.rad, source.und)
+        )
+        source = Ball(source.dtype, mid, *rest)
     if rivals is not None and ctx.rng is None and kind == "add" and source.dtype.is_float:
         return _with_rivals(ctx, x, source, init, at, rivals, windows, alone=len(inside) == 1)
     found = _scattered(ctx, x, source, init, at, scatter, kind)
@@ -82,7 +89,9 @@ def _direction(ctx: Context, name: str) -> str | None:
     return direction if numbers == [0, 1] else {"GE": "LE", "GT": "LT", "LE": "GE", "LT": "GT"}[direction]
 
 
-def _by_order(direction: str, x: Ball, inside: Array, terms: Terms) -> tuple[Array, Array | None]:
+def _by_order(
+    direction: str, x: Ball, inside: Array, terms: Terms, windows: tuple[WindowDim, ...]
+) -> tuple[Array, Array | None]:
     """(the term that each window selects, the terms that may be selected instead) by a comparison.
 
     A NaN in a window of several elements leaves the choice open, as does a rival whose ball meets the winner's.
@@ -101,7 +110,25 @@ def _by_order(direction: str, x: Ball, inside: Array, terms: Terms) -> tuple[Arr
     # The lowest value of all may stand in an element as well as in padding.
     outside = ~inside[winner, np.arange(winner.size)]
     winner = np.where(outside, _first_or_last(inside, last), winner)
-    return winner, _rivals(x, values, inside, winner, terms)
+    ties = _first_in_any_order(ranked, winner, windows, last) & inside if inside.size != inside.sum() else None
+    return winner, _rivals(x, values, inside, terms, ties)
+
+
+def _first_in_any_order(ranked: Array, winner: Array, windows: tuple[WindowDim, ...], last: bool) -> Array:
+    """Which terms (terms, places) are the first largest ones (the last ones) in some order of the window's dimensions;
+    none where all orders agree.
+    """
+    sizes = [w.size for w in windows]
+    wide = [axis for axis, size in enumerate(sizes) if size > 1]
+    columns = np.arange(winner.size)
+    found = np.zeros(ranked.shape, bool)
+    found[winner, columns] = True
+    for order in permutations(wide):
+        axes = (*order, *(axis for axis in range(len(sizes)) if axis not in order))
+        number = np.arange(len(ranked)).reshape(sizes).transpose(axes).reshape(-1)
+        number = number[::-1] if last else number
+        found[number[ranked[number].argmax(0)], columns] = True
+    return found & (found.sum(0) > 1)
 
 
 def _first_or_last(inside: Array, last: bool) -> Array:
@@ -131,11 +158,16 @@ def _by_body(ctx: Context, select: str, x: Ball, inside: Array, terms: Terms) ->
     return winner, (open_ & inside) if open_.any() else None
 
 
-def _rivals(x: Ball, values: Array, inside: Array, winner: Array, terms: Terms) -> Array | None:
-    """Which elements may be chosen instead of or like the winner, in windows where that is open."""
+def _rivals(x: Ball, values: Array, inside: Array, terms: Terms, ties: Array | None) -> Array | None:
+    """Which elements may be chosen instead of or like the winner, in windows where that is open. ties: those of equal
+    elements that may.
+    """
     nan = np.isnan(values) if x.dtype.is_float else np.zeros(values.shape, bool)
     open_ = nan.any(0) & (inside.sum(0) > 1)
     rivals = np.broadcast_to(open_, values.shape) & inside
+    if ties is not None:
+        open_ = open_ | ties.any(0)
+        rivals = rivals | ties
     if x.und is not None:
         unknown = terms(x.und, False).any(0)
         open_ = open_ | unknown
