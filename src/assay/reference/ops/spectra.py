@@ -256,32 +256,22 @@ def _schur(ctx: Context, a: Ball, matrix: Bounded) -> tuple[Array, Array, Array,
     x = _finite(matrix)
     if ctx.rng is not None:
         x = moved_by_norm(ctx, a.dtype, x)
-    schur: Any = scipy.linalg.schur  # its stubs know no callable for a kind that is not spelt out
-    kind = "complex" if a.dtype.is_complex else "real"
-    if ctx.rng is None or ctx.amplitude == 0 or not x.size:
-        t, z = schur(x, output=kind)
-    else:
-        angle = ctx.rng.uniform(0, 2 * np.pi)
-
-        scale = 1e3 / (np.abs(x).max() or 1.0)
-
-        def selects(value: complex) -> bool:  # about half of the spectrum, conjugate values together
-            return bool(np.sin(angle + scale * (abs(value) + value.real)) > 0)
-
-        def selects_pair(real: float, imaginary: float) -> bool:
-            return selects(complex(real, imaginary))
-
-        chosen = selects if a.dtype.is_complex else selects_pair
-        t, z, _ = schur(x, output=kind, sort=chosen)
-        angle, scale = ctx.rng.uniform(0, 2 * np.pi), scale * 1.7
-        t, again, _ = schur(t, output=kind, sort=chosen)
-        z = z @ again
+    t, z = scipy.linalg.schur(x, output="complex" if a.dtype.is_complex else "real")
+    if ctx.rng is not None and ctx.amplitude and x.size:
+        t, z = _reordered(ctx, t, z)
         signs = drawn_signs(ctx, len(t), a.dtype.is_complex)
         t, z = signs.conj()[:, None] * t * signs, z * signs
-    values = scipy.linalg.eigvals(t) if a.dtype.is_complex else _quasi_values(t)
-    if a.dtype.is_complex:
-        values = np.asarray(t.diagonal())
+    values = np.asarray(t.diagonal()) if a.dtype.is_complex else _quasi_values(t)
     return t, z, values.real, values.imag, values
+
+
+def _reordered(ctx: Context, t: Array, z: Array) -> tuple[Array, Array]:
+    """A Schur form with its eigenvalues in a random order. Blocks that are too much alike to change places stay."""
+    assert ctx.rng is not None
+    swap: Any = scipy.linalg.get_lapack_funcs("trexc", (t,))
+    for place in range(1, len(t)):
+        t, z, _ = swap(t, z, int(ctx.rng.integers(place, len(t) + 1)), place)
+    return t, z
 
 
 def _quasi_values(t: Array) -> Array:
