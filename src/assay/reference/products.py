@@ -14,7 +14,7 @@ import numpy as np
 from assay.hlo.shape import DType
 from assay.reference.context import Context, unit_roundoff
 from assay.reference.sums import accumulation_type, exactly, infinity_lost, summed, whole
-from assay.reference.upper import operand, upper_bound
+from assay.reference.upper import SMALL, operand, upper_bound
 from assay.reference.value import Array, Ball, held_dtype, round_to, total, union, wrap
 
 Bilinear = Callable[[Array, Array], Array]
@@ -75,7 +75,8 @@ def _magnitude_and_radius(result: DType, a: Ball, b: Ball, f: Bilinear, terms: i
     from above.
     """
     size_a, size_b = np.abs(a.mid), np.abs(b.mid)
-    if result.part.name == "f64" or (a.rad is None and b.rad is None and whole(a.mid, b.mid)):
+    few = a.mid.size + b.mid.size <= SMALL
+    if few or result.part.name == "f64" or (a.rad is None and b.rad is None and whole(a.mid, b.mid)):
         magnitude = f(size_a, size_b)
         left = None if b.rad is None else f(size_a, b.rad)
         right = None if a.rad is None else f(a.rad, size_b if b.rad is None else size_b + b.rad)
