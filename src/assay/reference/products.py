@@ -90,30 +90,6 @@ def _magnitude_and_radius(result: DType, a: Ball, b: Ball, f: Bilinear, terms: i
     return magnitude, total(left, upper_bound(f, operand(a.rad), reach, terms))
 
 
-_WORTH = 1 << 16  # elements from which on single precision is worth the way there
-_LEAST = 2.0**-60  # products of two of these are far from underflow
-
-
-def above(f: Bilinear, a: Array, b: Array, terms: int) -> Array:
-    """Not less than f(a, b), and hardly more, of real arrays without negative elements; zero where f(a, b) is.
-
-    In float32 BLAS, which is twice as fast: a sum of n products is off by at most gamma_(n+2) of itself (Higham 2002,
-    section 3.1), the two roundings of each factor to float32 included. Arrays of a wider range than single precision
-    takes go the long way.
-    """
-    if a.size + b.size < _WORTH or terms > 1 << 20:
-        return f(a, b)
-    tops = float(a.max()), float(b.max())
-    if not all(0 < top < np.inf for top in tops):
-        return f(a, b)
-    single = [(x / top).astype(np.float32) for x, top in zip((a, b), tops, strict=True)]
-    if any(np.count_nonzero(x < _LEAST) != x.size - np.count_nonzero(y) for x, y in zip(single, (a, b), strict=True)):
-        return f(a, b)
-    found = f(*single).astype(np.float64)
-    found *= tops[0] * tops[1] * (1 + (terms + 8) * 2.0**-23)
-    return found
-
-
 def _unsigned_zero(mid: Array, magnitude: Array) -> Array:
     """A sum of zeros alone is of unknown sign (see `elementwise`): it may start from 0 or from its first term."""
     if mid.dtype.kind == "c":
