@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
+from exact import nearest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "bounds.md"
@@ -55,6 +59,21 @@ def test_every_bounds_test_is_named():
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and node.name not in helpers:
                 assert (path.name, node.name) in named, f"{path.name}::{node.name}"
+
+
+def test_the_benchmark_rounds_correctly(monkeypatch):
+    """Its own rounding against integers: ties, subnormals, overflow."""
+    monkeypatch.syspath_prepend(str(BENCHMARK))
+    formats = importlib.import_module("formats")
+    rng = np.random.default_rng(0)
+    for name in ("f32", "bf16", "f16"):
+        to = formats.FORMATS[name]
+        x = np.ldexp(1 + rng.integers(0, 1 << 12, 600) / 4096, rng.integers(to.low - to.digits - 2, to.low + 4, 600))
+        x[:200] = 1 + rng.integers(0, 64, 200) * to.unit / 4
+        x[200:220] = to.largest * (1 + np.linspace(-1, 2, 20) * to.unit)
+        for value, found in zip(x, formats.nearest(x, to), strict=True):
+            true = nearest(Fraction(float(value)), name)
+            assert found == (np.inf if true is None else float(true)), (name, value)
 
 
 def run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:

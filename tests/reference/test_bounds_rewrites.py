@@ -99,7 +99,7 @@ FORMS = {
 def test_exact_forms(name, dtype):
     """Every step rounded to the type, and where it is narrow every step in f32 with one rounding at the end."""
     program, forms = FORMS[name]
-    xs = operands(dtype, 90)
+    xs = operands(dtype, 60)
     (got,) = reference(hlo_text(program, *xs), xs, POLICY)
     exact = [[fraction(v) for v in x] for x in xs]
     for form in forms:
