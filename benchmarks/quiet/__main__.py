@@ -30,7 +30,7 @@ from assay.report.json_form import as_dict
 from programs import Entry
 
 CASES = Path(__file__).with_name("cases.py")
-BATCH = 24
+BATCH = 64
 """Programs to one worker process, whose start costs about as much as ten of them."""
 
 
