@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from xla_cpu import assert_hlo_agrees
 
 RNG = np.random.default_rng(8)
@@ -47,3 +48,20 @@ def test_gradient():
     x, s, m, v, g = operands(*"xsmvg")
     balls = assert_hlo_agrees(text("batch-norm-grad", "xsmvg", "(f32[4,5,6], f32[5], f32[5])"), x, s, m, v, g)
     np.testing.assert_allclose(balls[2].mid, g.astype(float).sum((0, 2)), atol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+def test_epsilon_is_a_float_of_32_bits():
+    """XLA keeps it as one: in f64 the difference shows."""
+    x, one = np.linspace(-1, 1, 12).reshape(4, 3), np.ones(3)
+    text = """HloModule m
+
+ENTRY %e {
+  %x = f64[4,3] parameter(0)
+  %s = f64[3] parameter(1)
+  ROOT %r = (f64[4,3], f64[3], f64[3]) batch-norm-training(%x, %s, %s), epsilon=0.001, feature_index=1
+}
+"""
+    ball, *_ = assert_hlo_agrees(text, x, one)
+    expected = (x - x.mean(0)) / np.sqrt(x.var(0) + np.float64(np.float32(0.001))) + 1
+    np.testing.assert_allclose(ball.mid, expected, rtol=1e-14)

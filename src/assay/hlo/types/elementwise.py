@@ -30,7 +30,7 @@ _TAKES: dict[str, str] = {
     "negate": "sufc",
     "sign": "sufc",
     "not": "psu",
-    "popcnt": "psu",
+    "popcnt": "su",
     "count-leading-zeros": "su",
     "ceil": "f",
     "floor": "f",

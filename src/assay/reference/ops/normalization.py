@@ -52,8 +52,11 @@ class _Channels:
 
     def scale(self, variance: Ball) -> Ball:
         """1 / sqrt(variance + epsilon)"""
-        epsilon = self.constant(attributes.number(self.instr, "epsilon"))
-        return self.apply("rsqrt", self.apply("add", variance, epsilon))
+        return self.apply("rsqrt", self.apply("add", variance, self.epsilon()))
+
+    def epsilon(self) -> Ball:
+        """An f32 in XLA (xla_data.proto), whatever the operand's type: 0.001 in f64 is 0.0010000000474974513."""
+        return self.constant(float(np.float32(attributes.number(self.instr, "epsilon"))))
 
 
 @operation("batch-norm-inference")
@@ -92,8 +95,7 @@ def batch_norm_grad(
     grad_offset = c.sum(grad)
     s = c.scale(variance)
     grad_scale = c.apply("multiply", weighted, s)
-    epsilon = c.constant(attributes.number(instr, "epsilon"))
-    slope = c.apply("divide", weighted, c.apply("add", variance, epsilon))
+    slope = c.apply("divide", weighted, c.apply("add", variance, c.epsilon()))
     count = c.constant(c.count)
     inner = c.apply("subtract", c.apply("multiply", grad, count), c.across(grad_offset))
     inner = c.apply("subtract", inner, c.apply("multiply", centred, c.across(slope)))
