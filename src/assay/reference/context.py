@@ -19,7 +19,8 @@ from assay.hlo.shape import DType, Shape
 from assay.reference.noise import Noise
 from assay.reference.pieces import WHOLE, cut, pieces
 from assay.reference.policy import Policy
-from assay.reference.rounding import drawn_bound, flushes, settled, stored
+from assay.reference.rounding import drawn_bound, settled, stored
+from assay.reference.rounding import flushes as flushes
 from assay.reference.rounding import smallest_normal as smallest_normal
 from assay.reference.rounding import unit_roundoff as unit_roundoff
 from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union
@@ -232,10 +233,10 @@ def order_error(terms: int | Array, u: float, steady: Array | bool, confidence: 
     """How far a sum of so many terms in any order may be off, in units of the sum of their magnitudes: n u for certain,
     hardly ever more than confidence sqrt(n) u.
 
-    Neither adds up for ever. A step is off by no more than its smaller operand, for the larger one is representable: so
-    where n u is no longer small, terms are absorbed whole, and the error is what they amount to. One large term first and
-    then small ones of half its ulp, all lost or all doubled, are off by n u / 2 in units of 1 + n u / 2; equal terms are
-    absorbed from the 1/u-th on. A twentieth is added for orders in between.
+    Neither adds up for ever. A step is off by no more than its smaller operand, for the larger one is representable:
+    so where n u is no longer small, terms are absorbed whole, and the error is what they amount to. One large term
+    first and then small ones of half its ulp, all lost or all doubled, are off by n u / 2 in units of 1 + n u / 2;
+    equal terms are absorbed from the 1/u-th on. A twentieth is added for orders in between.
     """
     certain = np.asarray(terms * u)
     if np.isinf(confidence):

@@ -180,7 +180,7 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     if not exact and rad is None and exactly(x.dtype, None, magnitude):
         exact = whole(x.mid)
     steady: Array | bool = False
-    if not exact:
+    if not exact and ctx.rng is None:
         steady = over.alike(x.mid, mid, magnitude, x.dtype)
     if not plain:
         mid, magnitude, rad = mid + init.mid, magnitude + np.abs(init.mid), total(rad, init.rad)

@@ -41,8 +41,8 @@ def sum_of_products(
 ) -> Ball:
     """f(a, b) as a float or complex ball of type `result`, each element a sum of `terms` products.
 
-    steady: gives the elements whose errors may add up, from midpoints, result and magnitude. error: what an operand's
-    reduced precision costs, relative to the magnitude.
+    steady: gives the elements whose errors may add up, from midpoints, result and magnitude (a sampled run need not
+    know). error: what an operand's reduced precision costs, relative to the magnitude.
     """
     within = accumulation_type(ctx, result)
     inner = within or result
@@ -60,7 +60,7 @@ def sum_of_products(
         return ctx.rounded(result, _unsigned_zero(mid, magnitude), None, und)
     if error:
         rad = total(rad, error * magnitude)
-    alike = False if exact else steady(a.mid, b.mid, mid, magnitude, inner)
+    alike = False if exact or ctx.rng is not None else steady(a.mid, b.mid, mid, magnitude, inner)
     if result.is_complex:
         # Each part is a sum of 2n products, off by at most gamma_2n sum|a||b|; the disk holds both parts.
         magnitude, terms = magnitude * np.sqrt(2.0), 2 * terms

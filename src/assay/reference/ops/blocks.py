@@ -34,7 +34,7 @@ def blocked(function: Operation) -> Operation:
     def run(ctx: Context, instr: Instruction, *operands: Value) -> Value:
         balls = [operand for operand in operands if isinstance(operand, Ball)]
         check_kinds(instr, balls)
-        largest = max((ball.mid.size for ball in balls), default=0)
+        largest = max([ball.mid.size for ball in balls], default=0)
         if largest <= 2 * BLOCK or len(balls) != len(operands):
             return function(ctx, instr, *operands)
         dims = next(ball.dims for ball in balls if ball.mid.size == largest)

@@ -210,7 +210,7 @@ def _sum(ctx: Context, element: Ball, value: Ball, group: _Group) -> Ball:
     und = union(und, (magnitude >= dtype.part.max) & np.isfinite(mid))
     terms = group.counts + 1
     u = unit_roundoff(dtype)
-    steady = _steady(dtype, mid, magnitude, terms, element, value, group)
+    steady = ctx.rng is None and _steady(dtype, mid, magnitude, terms, element, value, group)
     if ctx.policy.flush_subnormals:
         flushed = terms * smallest_normal(dtype) * (magnitude > 0)
         rad = flushed if rad is None else rad + flushed

@@ -290,14 +290,15 @@ def power_radius(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
     x, y = a.mid, b.mid
     moved = (ra > 0) | (rb > 0)
     whole = (rb == 0) & (y == np.rint(y)) & np.isfinite(y)
-    log_shift = -np.log1p(-np.minimum(ra / np.abs(x), 1.0))  # largest |ln(x + d) - ln x|
+    log_shift = log1p_above(np.minimum(ra / np.abs(x), 1.0))  # largest |ln(x + d) - ln x|
     spread = (np.abs(y) + rb) * log_shift + np.where(rb == 0, 0.0, rb * np.abs(np.log(np.abs(x))))
     away = np.abs(x) > ra
     positive = away & (x > 0)
-    rad = np.abs(mid) * np.expm1(spread)
+    rad = np.abs(mid) * expm1_above(spread)
     # A ball around zero: |(x + d)^n - x^n| <= (|x| + r)^n + |x|^n for n >= 1, x^0 is 1, and there is a pole for n < 0.
-    near = np.where(y == 0, 0.0, np.power(np.abs(x) + ra, y) + np.abs(mid))
-    rad = np.where(away, rad, near)
+    if not away.all():
+        near = np.where(y == 0, 0.0, np.power(np.abs(x) + ra, y) + np.abs(mid))
+        rad = np.where(away, rad, near)
     fine = positive | (whole & (away | (y >= 0)))
     # x^y of a negative x is NaN for any y that is no whole number.
     all_nan = (x < -ra) & (rb == 0) & ~whole & np.isfinite(x)
