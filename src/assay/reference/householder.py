@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from assay.reference.factors import Bounded, half, lu_moves, settled
+from assay.reference.factors import Bounded, half, lu_moves, settled, substituted
 from assay.reference.value import Array
 
 
@@ -91,7 +91,7 @@ def _well_conditioned(a: Bounded, packed: Array, gamma: float) -> int:
     if rank == 0:
         return 0
     with np.errstate(all="ignore"):
-        inverse = np.abs(scipy.linalg.solve_triangular(upper, np.eye(rank), check_finite=False))
+        inverse = np.abs(substituted(upper, np.eye(rank), False))
     moved = column_errors(a, gamma)[:rank] @ inverse
     open_ = ~(moved < 0.125)
     return int(np.argmax(open_)) if open_.any() else rank
@@ -104,7 +104,7 @@ def _leading(a: Bounded, packed: Array, tau: Array, k: int, gamma: float) -> tup
     """
     m, n = packed.shape
     upper = np.triu(packed[:k, :k])
-    inverse = np.abs(scipy.linalg.solve_triangular(upper, np.eye(k)))
+    inverse = np.abs(substituted(upper, np.eye(k), False))
     errors = column_errors(a, gamma)
     g = errors[:k] @ inverse  # norms of the columns of G
     e = g[:, None] + g + np.outer(g, g)
