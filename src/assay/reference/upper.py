@@ -42,7 +42,7 @@ def operand(x: Array) -> Operand:
     if not 0 < most < float("inf"):
         return Operand(x, None, 0, 0)
     exponent = frexp(most)[1]
-    bits = x.view(np.uint64)  # in the order of the numbers; less one, a zero is the largest
+    bits: Array = x.view(np.uint64)  # in the order of the numbers; less one, a zero is the largest
     smallest = np.uint64(int((bits - np.uint64(1)).min()) + 1).view(np.float64)
     least = frexp(float(smallest))[1] - 1 - exponent
     if least < NORMAL or not -1000 < exponent < 1000:
