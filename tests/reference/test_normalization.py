@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xla_cpu import assert_hlo_agrees
+from xla_cpu import assert_hlo_agrees, outside
 
 RNG = np.random.default_rng(8)
 
@@ -65,3 +65,27 @@ ENTRY %e {
     ball, *_ = assert_hlo_agrees(text, x, one)
     expected = (x - x.mean(0)) / np.sqrt(x.var(0) + np.float64(np.float32(0.001))) + 1
     np.testing.assert_allclose(ball.mid, expected, rtol=1e-14)
+
+
+def test_inference_may_be_folded_into_one_product():
+    """XLA's batchnorm_expander: x a + (offset - mean a), a = scale / sqrt(variance + epsilon)."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 1, (200, 50)).astype(np.float32)
+    scale, offset, mean, variance = (rng.uniform(0.5, 3, 50).astype(np.float32) for _ in range(4))
+    text = """HloModule m
+
+ENTRY %e {
+  %x = f32[200,50] parameter(0)
+  %s = f32[50] parameter(1)
+  %o = f32[50] parameter(2)
+  %m = f32[50] parameter(3)
+  %v = f32[50] parameter(4)
+  ROOT %r = f32[200,50] batch-norm-inference(%x, %s, %o, %m, %v), epsilon=0.001, feature_index=1
+}
+"""
+    (ball,) = assert_hlo_agrees(text, x, scale, offset, mean, variance)
+    factor = scale / np.sqrt(variance + np.float32(0.001))
+    assert not outside(ball, x * factor + (offset - mean * factor)).any()
+    assert not outside(ball, (x - mean) * (1 / np.sqrt(variance + np.float32(0.001))) * scale + offset).any()
+    wrong = x * factor + (offset - mean * factor * np.float32(1.00001))
+    assert outside(ball, wrong).mean() > 0.5

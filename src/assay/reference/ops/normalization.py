@@ -15,7 +15,7 @@ from assay.reference.context import Context
 from assay.reference.folds import fold, over_axes
 from assay.reference.ops.movement import moved
 from assay.reference.registry import find, operation
-from assay.reference.value import Ball, Value, as_ball, round_to
+from assay.reference.value import Ball, Value, as_ball, round_to, union
 
 
 class _Channels:
@@ -63,7 +63,25 @@ class _Channels:
 def batch_norm_inference(
     ctx: Context, instr: Instruction, x: Ball, scale: Ball, offset: Ball, mean: Ball, variance: Ball
 ) -> Value:
-    return _normalized(_Channels(ctx, instr, x), x, scale, offset, mean, variance)
+    """(x - mean) s scale + offset, or x a + (offset - mean a) with a = s scale, as XLA's batchnorm_expander writes it:
+    the ball holds both.
+    """
+    c = _Channels(ctx, instr, x)
+    factor = c.apply("multiply", scale, c.scale(variance))
+    shift = c.apply("subtract", offset, c.apply("multiply", mean, factor))
+    folded = c.apply("add", c.apply("multiply", x, c.across(factor)), c.across(shift))
+    return _either(_normalized(c, x, scale, offset, mean, variance), folded)
+
+
+def _either(one: Ball, other: Ball) -> Ball:
+    """`one`, with room for what another way to compute it allows."""
+    und = union(one.und, other.und)
+    apart = np.where(np.isfinite(one.mid) & np.isfinite(other.mid), np.abs(one.mid - other.mid), 0.0)
+    reach = apart if other.rad is None else apart + other.rad
+    rad = np.asarray(reach if one.rad is None else np.maximum(one.rad, reach))
+    same = (one.mid == other.mid) | np.isnan(one.mid) & np.isnan(other.mid) | np.isfinite(one.mid - other.mid)
+    rad = np.where(np.isfinite(one.mid), rad, 0.0)
+    return Ball(one.dtype, one.mid, rad if rad.any() else None, und if same.all() else union(und, ~same))
 
 
 def _normalized(c: _Channels, x: Ball, scale: Ball, offset: Ball, mean: Ball, variance: Ball) -> Ball:
@@ -77,6 +95,7 @@ def batch_norm_training(ctx: Context, instr: Instruction, x: Ball, scale: Ball, 
     c = _Channels(ctx, instr, x)
     mean = c.mean(x)
     variance = c.apply("subtract", c.mean(c.apply("multiply", x, x)), c.apply("multiply", mean, mean))
+    variance = c.apply("maximum", variance, c.constant(0.0))
     return _normalized(c, x, scale, offset, mean, variance), mean, variance
 
 
