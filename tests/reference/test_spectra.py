@@ -13,7 +13,7 @@ from jax import lax
 from lapack_calls import agree, definite, matrix, old_call, sampled
 from xla_cpu import outside, reference
 
-DTYPES = ["float32", "complex128", *(pytest.param(name, marks=pytest.mark.slow) for name in ("float64", "complex64"))]
+DTYPES = ["float32", *(pytest.param(name, marks=pytest.mark.slow) for name in ("float64", "complex64", "complex128"))]
 KINDS = [("float32", "s"), ("float64", "d"), ("complex64", "c"), ("complex128", "z")]
 
 
