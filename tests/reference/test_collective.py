@@ -112,3 +112,33 @@ def test_ragged_all_to_all_with_oneself():
     assert ball.exact
     with pytest.raises(Unsupported, match="beyond"):
         reference(RAGGED, [a, into, index[0], index[1], np.array([7, 1], np.int32), index[3]])
+
+
+ASYNC = """HloModule m
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+
+ENTRY e {
+  p = f32[2,3] parameter(0)
+  s = ((f32[2,3]), f32[2,3]) reduce-scatter-start(p), replica_groups={{0}}, dimensions={0}, to_apply=add
+  d = f32[2,3] reduce-scatter-done(s)
+  a = ((f32[2,3]), f32[2,3]) all-to-all-start(d), replica_groups={{0}}, dimensions={0}
+  b = f32[2,3] all-to-all-done(a)
+  c = ((f32[2,3]), f32[2,3]) collective-broadcast-start(b), replica_groups={{0}}
+  ROOT r = f32[2,3] collective-broadcast-done(c)
+}
+"""
+
+
+def test_asynchronous_forms_without_an_opcode_of_their_own():
+    (ball,) = reference(ASYNC, [X])
+    np.testing.assert_array_equal(ball.mid, X)
+    with pytest.raises(Unsupported, match="more than one participant"):
+        reference(
+            ASYNC.replace("all-to-all-start(d), replica_groups={{0}}", "all-to-all-start(d), replica_groups={{0,1}}"),
+            [X],
+        )
