@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, prod
+from math import exp, expm1, prod
 from typing import Any
 
 import numpy as np
@@ -218,7 +218,7 @@ def _infinity_lost(x: Ball, init: Ball, mid: Array, over: Over) -> Array | None:
 
 
 def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
-    """|prod(x + d) - prod x| <= prod(|x| + r) - prod|x|, and n multiplications are off by (1 + u)^n - 1 <= 2 n u
+    """|prod(x + d) - prod x| <= prod(|x| + r) - prod|x|, and n multiplications are off by (1 + u)^n - 1 <= exp(n u) - 1
     relatively.
     """
     kept = x.dtype.part
@@ -247,7 +247,7 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     if n == 1 and init.exact and (init.mid == 1).all():
         return Ball(x.dtype, mid, x.rad if rad is None else rad, und)
     each = 3.0 if x.dtype.is_complex else 1.0  # a complex product is off by sqrt(8) u (Higham, Lemma 3.5)
-    error = 2 * each * n * unit_roundoff(kept) * bound + vanishing
+    error = expm1(min(each * n * unit_roundoff(kept), 700.0)) * bound + vanishing
     return ctx.rounded(x.dtype, mid, rad, und, error=error)
 
 
