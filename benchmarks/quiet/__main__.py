@@ -93,17 +93,17 @@ Batch = tuple[int, list[str], list[str]]
 
 
 def _batches(entries: list[Entry], seeds: range, done: set[tuple[str, int]]) -> list[Batch]:
-    """What is to be done, programs that need 64-bit types apart from the others. In mixed order, and all seeds of one
-    batch after another: what a run has seen by the time it is stopped is a sample of the whole.
+    """What is to be done, programs that need 64-bit types apart from the others. In mixed order, and all seeds side by
+    side: what a run has seen by the time it is stopped is a sample of the whole.
     """
     found: list[Batch] = []
-    for wide in (False, True):
-        mixed = sorted((entry for entry in entries if entry.wide == wide), key=_shuffled)
-        for start in range(0, len(mixed), BATCH):
-            for seed in seeds:
-                rest = [entry for entry in mixed[start : start + BATCH] if (entry.title, seed) not in done]
-                if rest:
-                    found.append((seed, [entry.title for entry in rest], [entry.dtype for entry in rest]))
+    mixed = sorted(entries, key=_shuffled)
+    for seed in seeds:
+        for wide in (False, True):
+            rest = [entry for entry in mixed if entry.wide == wide and (entry.title, seed) not in done]
+            for start in range(0, len(rest), BATCH):
+                part = rest[start : start + BATCH]
+                found.append((seed, [entry.title for entry in part], [entry.dtype for entry in part]))
     return sorted(found, key=lambda batch: zlib.crc32(batch[1][0].encode()))
 
 
