@@ -233,19 +233,18 @@ def order_error(terms: int | Array, u: float, steady: Array | bool, confidence: 
     """How far a sum of so many terms in any order may be off, in units of the sum of their magnitudes: n u for certain,
     hardly ever more than confidence sqrt(n) u.
 
-    Neither adds up for ever. A step is off by no more than its smaller operand, for the larger one is representable:
-    so where n u is no longer small, terms are absorbed whole, and the error is what they amount to. One large term
-    first and then small ones of half its ulp, all lost or all doubled, are off by n u / 2 in units of 1 + n u / 2;
-    equal terms are absorbed from the 1/u-th on. A twentieth is added for orders in between.
+    Neither adds up for ever: a step is off by no more than its smaller operand, for the larger one is representable.
+    One large term and then n of half its last digit, all lost or all doubled, are off by n u in units of 1 + n u, and
+    nothing is off by more (Lange and Rump 2019, "Sharp estimates for perturbation errors in summations"). Sums of narrow
+    types are short of digits so soon that this bound is theirs whatever their terms.
     """
     certain = np.asarray(terms * u)
     if np.isinf(confidence):
         return certain
-    error = np.where(steady, certain, np.minimum(certain, confidence * np.sqrt(terms) * u))
-    if u < _NARROW:  # a sum so long that f32 absorbs its terms is steady
-        return np.minimum(error, 1.0)
-    absorbed = 1.05 * np.maximum(certain / (2 + certain), 1.0 - 1.0 / np.maximum(certain, 1.0))
-    return np.where(certain > 0.25, np.minimum(absorbed, 1.0), error)
+    certain = certain / (1 + certain)
+    if u >= _NARROW:
+        return certain
+    return np.where(steady, certain, np.minimum(certain, confidence * np.sqrt(terms) * u))
 
 
 _NARROW = 2.0**-11  # f16's
