@@ -341,3 +341,13 @@ def test_which_of_equal_elements_is_chosen_depends_on_padding(select):
         same,
         np.ones((2, 3), np.float32),
     )
+
+
+def test_a_product_of_padding_may_vanish_in_the_integers():
+    """4**4 is zero in 8 bits, and so is 4**5: that one initial value more changes nothing does not tell."""
+    (ball,) = assert_agree(
+        lambda x: lax.reduce_window(x, np.uint8(4), lax.mul, (3, 1), (1, 1), ((0, 0), (1, 1))),
+        np.ones((3, 2), np.uint8),
+        decided=False,
+    )
+    assert ball.und.tolist() == [[True, False, False, True]]

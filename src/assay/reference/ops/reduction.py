@@ -77,7 +77,7 @@ def _of_any_start(
     """As `folds.of_any_start`: decided where one initial value more, or none, gives the same."""
     if len(lines[0].mid) > 1:
         return with_one_start_more(ctx, body, found, inits)
-    return _where_same(found, [_rows(x, 0) for x in lines])
+    return where_same(found, [_rows(x, 0) for x in lines])
 
 
 def with_one_start_more(ctx: Context, body: str, found: tuple[Ball, ...], inits: Sequence[Ball]) -> tuple[Ball, ...]:
@@ -88,10 +88,10 @@ def with_one_start_more(ctx: Context, body: str, found: tuple[Ball, ...], inits:
         again = call_batched(ctx, body, [*starts, *found])
     finally:
         ctx.amplitude = amplitude
-    return _where_same(found, [x for x in flatten(again) if isinstance(x, Ball)])
+    return where_same(found, [x for x in flatten(again) if isinstance(x, Ball)])
 
 
-def _where_same(found: tuple[Ball, ...], others: Sequence[Ball]) -> tuple[Ball, ...]:
+def where_same(found: tuple[Ball, ...], others: Sequence[Ball]) -> tuple[Ball, ...]:
     """`found`, undecided where one of the others is another value, not to be told by a small part of a rounding."""
     results = []
     for one, other in zip(found, others, strict=True):

@@ -18,10 +18,10 @@ from assay.hlo.attributes import WindowDim
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType, TupleShape
 from assay.reference.context import Context, unit_roundoff
-from assay.reference.folds import Over, Ufunc, broadcast_ball, fold, starts_neutral
+from assay.reference.folds import Over, Ufunc, broadcast_ball, fold, neutral, starts_neutral
 from assay.reference.ops.convolution import padded_and_dilated, window_view
 from assay.reference.ops.movement import moved
-from assay.reference.ops.reduction import known_kinds, reduced_lines, with_one_start_more
+from assay.reference.ops.reduction import known_kinds, reduced_lines, where_same, with_one_start_more
 from assay.reference.registry import operation
 from assay.reference.sums import few_valued
 from assay.reference.value import Array, Ball, Value
@@ -50,11 +50,23 @@ def reduce_window(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
             raise ReferenceLimit(f"{instr.name}: {terms * prod(places)} terms of a body that is not recognised")
         lines = [moved(x, lambda part: terms_first(part, windows)) for x in inputs]
         found = tuple(moved(x, lambda part: part.reshape(places)) for x in reduced_lines(ctx, body, lines, inits))
-    neutral = kinds is not None and all(map(starts_neutral, kinds, inits))
-    if not neutral and any(w.pad_low > 0 or w.pad_high > 0 or w.base_dilation > 1 for w in windows):
+    plain = kinds is not None and all(map(starts_neutral, kinds, inits))
+    if (
+        not plain
+        and all(w.size for w in windows)
+        and any(w.pad_low > 0 or w.pad_high > 0 or w.base_dilation > 1 for w in windows)
+    ):
         # XLA:CPU leaves padding out, StableHLO's specification counts the initial value for it.
-        found = with_one_start_more(ctx, body, found, inits)
+        if kinds is None:
+            found = with_one_start_more(ctx, body, found, inits)
+        else:
+            bare = [_padded(x, _neutral(kind, x), windows) for kind, x in zip(kinds, operands, strict=False)]
+            found = where_same(found, [fold(ctx, *each, over) for each in zip(kinds, bare, inits, strict=True)])
     return found if isinstance(instr.shape, TupleShape) else found[0]
+
+
+def _neutral(kind: str, like: Ball) -> Ball:
+    return Ball(like.dtype, np.asarray(neutral(kind, like.dtype), like.mid.dtype))
 
 
 def _padded(x: Ball, init: Ball, windows: tuple[WindowDim, ...]) -> Ball:
