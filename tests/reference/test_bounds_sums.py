@@ -248,6 +248,24 @@ def test_products_of_many_factors(dtype):
                 assert all_hold(ball, total.astype(kind).astype(np.float64)).all()
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_powers_by_products(dtype):
+    """Equal factors next to 1, whose errors are partly alike, and smaller ones, whose product stays at a subnormal step
+    that it cannot leave.
+    """
+    eps = float(jnp.finfo(TYPES[dtype]).eps)
+    factors = np.concatenate([1 + np.arange(-40, 41) * eps / 2, [0.98, 0.9, 0.84375, 0.6]]).astype(TYPES[dtype])
+    for n in (30, 1000):
+        x = np.repeat(factors[None], n, axis=0)
+        (ball,) = reference(hlo_text(lambda x: lax.reduce(x, x.dtype.type(1), lax.mul, (0,)), x), [x], POLICY)
+        total = np.ones(len(factors), TYPES[dtype])
+        for row in x:
+            with np.errstate(over="ignore"):
+                total = total * row
+        assert all_hold(ball, total.astype(np.float64)).all(), n
+        assert all_hold(ball, factors.astype(np.float64) ** n).all(), n
+
+
 def test_partial_products_next_to_overflow():
     """A partial product may overflow by its roundings alone, in an order that takes the large factors first."""
     rng = np.random.default_rng(1)
