@@ -2,9 +2,9 @@
 
 The expectations were made by a run of XLA:CPU, whose routines are off by a few units in the last place themselves. An
 entry of exceptions.json names files, the function they apply, and why the expectation may be off. It excuses nothing by
-itself: for every element that fails the function is taken of the file's inputs in mpmath, and only where all of them
-show the file farther from the true value than the reference, and the reference as close to it as the file's own
-comparison asks, is the file called `explained`.
+itself: for every element that does not pass at the midpoint the function is taken of the file's inputs in mpmath. Only
+where all of them show the file farther from the true value than the reference, and the reference as close to it as the
+file's own comparison asks, is the file called `explained`.
 """
 
 from __future__ import annotations
@@ -62,25 +62,30 @@ def read_entries(path: Path = ENTRIES) -> tuple[Entry, ...]:
 
 
 def explained(outcome: Outcome, entries: Sequence[Entry], policy: Policy) -> tuple[Outcome, tuple[Proof, ...]]:
-    """A failed outcome turned into `explained` where an entry proves the file's expectation off, with the proofs;
-    otherwise the outcome as it is, its reason extended where an entry was tried in vain.
+    """An outcome that failed, or passed within the bound alone, turned into `explained` where an entry proves the
+    file's expectation off, with the proofs; otherwise the outcome as it is, the reason of a failure extended where an
+    entry was tried in vain.
     """
     entry = next((e for e in entries if fnmatchcase(Path(outcome.file).name, e.files)), None)
-    if outcome.status != "failed" or entry is None or not outcome.checked:
+    if outcome.status not in ("failed", "within bound") or entry is None or not outcome.checked:
         return outcome, ()
+
+    def unproved(reason: str) -> tuple[Outcome, tuple[Proof, ...]]:
+        return (outcome if outcome.status != "failed" else replace(outcome, why=f"{outcome.why}; {reason}")), ()
+
     try:
         function = functions()[entry.function]
     except KeyError:
-        return replace(outcome, why=f"{outcome.why}; its entry names no function of ours: {entry.function}"), ()
+        return unproved(f"its entry names no function of ours: {entry.function}")
     except AssayError as missing:
-        return replace(outcome, why=f"{outcome.why}; {missing}"), ()
+        return unproved(str(missing))
     proofs: list[Proof] = []
     assert outcome.module is not None
     inputs = inputs_of(outcome.module, policy)
     for checked in outcome.checked:
         found = _proofs(checked, inputs, function)
         if found is None:
-            return replace(outcome, why=f"{outcome.why}; mpmath does not show the file to be off"), ()
+            return unproved("mpmath does not show the file to be off")
         proofs.extend(found)
     worst = max(proofs, key=lambda proof: proof.file_ulps)
     call = f"{entry.function}({', '.join(worst.arguments)})"
@@ -93,11 +98,11 @@ def explained(outcome: Outcome, entries: Sequence[Entry], policy: Policy) -> tup
 
 
 def _proofs(checked: Checked, inputs: Sequence[Ball], function: Callable[..., Any]) -> list[Proof] | None:
-    """A proof for each failed element, None where one of them cannot be proved."""
-    if not inputs and checked.failed.any():
+    """A proof for each element that does not pass at the midpoint, None where one of them cannot be proved."""
+    if not inputs and not checked.passes.all():
         return None
     proofs = []
-    for at in np.argwhere(checked.failed):
+    for at in np.argwhere(~checked.passes):
         proof = _proof(checked, inputs, function, tuple(int(i) for i in at))
         if proof is None:
             return None
