@@ -98,6 +98,7 @@ GAPS: tuple[Gap, ...] = (
     Gap("*", _on("bitcast"), "layouts are lost on the way through StableHLO, and a bitcast is nothing without"),
     Gap("*", r" async-(start|update|done)\(", "the way through StableHLO makes a tuple of the result: XLA refuses it"),
     Gap("*", r"(?s)= u32\[\d.*= \(u32\[\d+\].* rng-bit-generator\(", "XLA's expander mixes u32 and u64"),
+    Gap("xla", r"= \(u\d+\[\d+\], s\d+\[[\d,]*\]\) rng-bit-generator\(", "XLA hands out unsigned bits for signed ones"),
     Gap("xla", r"\bf6e\dm\dfn\[", "XLA:CPU has no code for 6 bits"),
     Gap("xla", r" (copy-start|collective-broadcast|collective-reduce|ragged-dot)\(", "not implemented"),
     Gap("xla", _on("cbrt", COMPLEX), "not implemented"),

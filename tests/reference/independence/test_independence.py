@@ -89,9 +89,8 @@ def test_every_opcode_is_run_by_somebody_or_said_why_not():
     rng = np.random.default_rng(0)
     parties = ("optimised", "level 0", "interpreter")
     for opcode, entry in CATALOGUE.items():
-        drawn = [
-            draw_program(opcode, dtype, Choices(rng), 0) for dtype in entry.dtypes if dtype.startswith(("f", "s", "u"))
-        ]
+        dtypes = [d for d in entry.dtypes if d.startswith(("f", "s", "u"))]
+        drawn = [draw_program(opcode, dtype, Choices(rng), 0) for dtype in dtypes for _ in range(3)]
         assert any(not lacks(party, p) for p in drawn for party in parties) or opcode in NOBODY, opcode
 
 
