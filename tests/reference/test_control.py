@@ -162,6 +162,6 @@ def test_many_small_instructions_are_quick():
         return lax.fori_loop(0, 1000, lambda i, s: (s * 2 - s,), (x,))
 
     text = hlo_text(lambda x: lax.fori_loop(0, 2000, lambda i, s: s * 0.5 + 1, x), np.float32(1))
-    start = time.perf_counter()
+    start = time.process_time()  # a busy machine is not slower by it
     reference(text, [np.float32(1)], POLICY)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

@@ -42,9 +42,8 @@ def operand(x: Array) -> Operand:
     if not 0 < most < float("inf"):
         return Operand(x, None, 0, 0)
     exponent = frexp(most)[1]
-    less: Array = x.view(np.uint64) - np.uint64(
-        1
-    )  # bits are in the order of the numbers; less one, zero is the largest
+    # Bits are in the order of the numbers; less one, zero is the largest.
+    less: Array = x.view(np.uint64) - np.uint64(1)
     smallest = np.uint64(int(less.min()) + 1).view(np.float64)
     least = frexp(float(smallest))[1] - 1 - exponent
     if least < NORMAL or not -1000 < exponent < 1000:
