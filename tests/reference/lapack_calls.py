@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from xla_cpu import POLICY, assert_agree, hlo_text
 
 from assay.checking.bounds import Bounds, Settings
@@ -13,6 +14,13 @@ from assay.hlo.parse import parse_module
 from assay.reference.value import Array, Ball
 
 RNG = np.random.default_rng(6)
+_START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def same_matrices_in_any_order():
+    """Imported by a test file, this gives each test the same numbers whichever tests run before it."""
+    RNG.bit_generator.state = _START
 
 
 def matrix(*dims: int, dtype: str = "float32") -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from jax import lax
-from lapack_calls import agree, definite, matrix, sampled
+from lapack_calls import agree, definite, matrix, same_matrices_in_any_order, sampled  # noqa: F401
 from xla_cpu import outside, reference
 
 from assay.hlo.shape import DTYPES

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from jax import lax
-from lapack_calls import agree, matrix, old_call, sampled
+from lapack_calls import agree, matrix, old_call, same_matrices_in_any_order, sampled  # noqa: F401
 from xla_cpu import outside, reference
 
 from assay.reference import householder
