@@ -238,10 +238,10 @@ def order_error(terms: int | Array, u: float, steady: Array | bool, confidence: 
     nothing is off by more (Lange and Rump 2019, "Sharp estimates for perturbation errors in summations"). Narrow types
     are short of digits so soon that this bound is theirs whatever their terms.
     """
-    certain = np.asarray(terms * u)
+    certain: Array = np.asarray(terms * u)
     if np.isinf(confidence):
         return certain
-    certain = certain / (1 + certain)
+    certain = np.asarray(certain / (1 + certain))
     if u >= _NARROW:
         return certain
     return np.where(steady, certain, np.minimum(certain, confidence * np.sqrt(terms) * u))
