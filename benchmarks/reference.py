@@ -169,11 +169,9 @@ def reference_seconds(function: Callable[..., Any], arguments: list[np.ndarray])
     from assay.reference.evaluator import evaluate
     from assay.reference.value import Ball, from_array
 
-    rng = np.random.default_rng(1)
-    names = {"float32": "f32", "int32": "s32"}
-    balls = []
+    rng, balls = np.random.default_rng(1), []
     for x in arguments:
-        ball = from_array(DTYPES[names[x.dtype.name]], x)
+        ball = from_array(DTYPES[{"float32": "f32", "int32": "s32"}[x.dtype.name]], x)
         if ball.dtype.is_float:
             ball = Ball(ball.dtype, ball.mid, np.abs(ball.mid) * 2.0**-24 * rng.random(x.shape))
         balls.append(ball)
