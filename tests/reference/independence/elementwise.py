@@ -39,8 +39,8 @@ def is_finite(b: Builder, opcode: str, dtype: DType) -> None:
     b.result(PRED, dims, f"is-finite({b.operand(dtype, dims)})")
 
 
-@draws("psufc", "add", "subtract", "multiply", "maximum", "minimum")
-@draws("sufc", "divide", "power")
+@draws("psufc", "add", "multiply", "maximum", "minimum")
+@draws("sufc", "divide", "power", "subtract")
 @draws("suf", "remainder")
 @draws("fc", "atan2")
 @draws("psu", "and", "or", "xor")

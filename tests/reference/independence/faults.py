@@ -94,7 +94,6 @@ GAPS: tuple[Gap, ...] = (
     Gap("*", _on("atan"), "XLA's parser does not know the opcode"),
     Gap("*", _on("exp2|log2|mulhi"), "the conversion to StableHLO makes mhlo.unknown of it"),
     Gap("*", _on("abs|sign", r"u\d+"), "StableHLO has it for signed integers alone"),
-    Gap("*", _on("subtract", "pred"), "StableHLO has no such operation on booleans"),
     Gap("*", _on("bitcast"), "layouts are lost on the way through StableHLO, and a bitcast is nothing without"),
     Gap("*", r" async-(start|update|done)\(", "the way through StableHLO makes a tuple of the result: XLA refuses it"),
     Gap("*", r"(?s)= u32\[\d.*= \(u32\[\d+\].* rng-bit-generator\(", "XLA's expander mixes u32 and u64"),

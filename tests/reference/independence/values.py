@@ -68,7 +68,8 @@ def _floats(rng: np.random.Generator, dtype: DType, count: int, kind: str) -> Ar
         raw = rng.integers(0, (1 << dtype.bits) - 1, count, dtype=f"uint{width}", endpoint=True)
         if kind == "bits":
             return raw.view(dtype.numpy)
-        found = raw.view(dtype.numpy).astype(np.float64)
+        with np.errstate(all="ignore"):  # signalling NaN
+            found = raw.view(dtype.numpy).astype(np.float64)
         one = np.ones(1, dtype.numpy)
         return np.where(np.isfinite(found), raw, one.view(raw.dtype)[0]).view(dtype.numpy)
     if kind == "small":

@@ -41,7 +41,7 @@ _TAKES: dict[str, str] = {
     "real": "fc",
     "imag": "fc",
     "add": "psufc",
-    "subtract": "psufc",
+    "subtract": "sufc",
     "multiply": "psufc",
     "divide": "sufc",
     "remainder": "suf",
