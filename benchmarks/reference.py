@@ -427,9 +427,8 @@ def bar(what: str, value: float, limit: float, *, least: bool = False) -> bool:
 
 
 def report(only: list[str]) -> tuple[bool, Json]:
-    threads = len(os.sched_getaffinity(0))
-    print(f"the block: {threads} threads for XLA:CPU and for BLAS; all else: one thread, CPU time")
-    met, found = True, {"threads": threads}
+    met, found = True, {"threads": len(os.sched_getaffinity(0))}
+    print(f"the block: {found['threads']} threads for XLA:CPU and for BLAS; all else: one thread, CPU time")
     if "ops" in only:
         print(f"operations at {ELEMENTS} elements: the reference, eval_module, ratio")
         found["ops"] = rows = run_ops()
