@@ -93,7 +93,7 @@ def quiet(*options, **more):
 @pytest.mark.slow
 def test_a_part_of_the_quiet_list_killed_and_resumed(tmp_path):
     """Every program is checked once whatever happens, and all of them agree."""
-    options = ("--filter", r"jax\.nn: [a-g]", "--resume", str(tmp_path / "q.jsonl"))
+    options = ("--filter", r"jax\.nn: (relu|sigmoid|silu)\(", "--resume", str(tmp_path / "q.jsonl"))
     first = quiet(*options, stdout=subprocess.DEVNULL)
     end = time.monotonic() + 200
     while not (tmp_path / "q.jsonl").exists() or not (tmp_path / "q.jsonl").read_text():
@@ -110,7 +110,7 @@ def test_a_part_of_the_quiet_list_killed_and_resumed(tmp_path):
     assert second.returncode == 0, told
     records = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
     titles = [record["title"] for record in records]
-    assert len(set(titles)) == len(titles) > before > 20
+    assert len(set(titles)) == len(titles) > before > 5
     assert all(case["verdict"] == "agree" for record in records for case in record["cases"])
     assert f"{len(titles)} programs" in told.splitlines()[-1]
 
