@@ -81,7 +81,7 @@ def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Arr
 
 
 def logarithm(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> tuple[Array | None, Array | None]:
-    """log(a**b) may become b log(a), one rounding more; log(exp(a)) may become a, which does not overflow: open there."""
+    """log(a**b) may become b log(a), one rounding more; log(exp(a)) may become a, which cannot overflow: it is open."""
     maker = ctx.producers(instr)[0]
     error: Array | None = None
     if maker in ("power", "parameter"):
