@@ -198,7 +198,7 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
         rad,
         und,
         magnitude=magnitude,
-        terms=n if over.counts is None else over.counts,
+        terms=(n if over.counts is None else over.counts) - plain,  # additions: one fewer than there are terms
         steady=steady,
         exact=exact,
     )

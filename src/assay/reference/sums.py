@@ -66,7 +66,7 @@ def summed(
         total(rad, extra),
         und,
         magnitude=magnitude,
-        terms=np.maximum(terms, 1),
+        terms=np.maximum(terms, 0),
         steady=steady,
         exact=exact,
         within=within,
