@@ -316,3 +316,10 @@ def test_every_value_to_integers(source):
         for value, got in zip(x[:: max(1, len(x) // 3000)], found.mid[:: max(1, len(x) // 3000)], strict=True):
             want = 0 if np.isnan(value) else high if value == np.inf else low if value == -np.inf else int(value)
             assert int(got) == max(low, min(high, want)), f"{value} to {target}"
+
+
+@pytest.mark.parametrize("exponent_bits", [3, 5, 8])
+def test_a_tie_without_fraction_bits_goes_to_the_even_exponent(exponent_bits):
+    x = np.float32([1.5, 3, 6, -3, 12, 0.75, 0.375, 1.25, 1.75, 5, 7])
+    (ball,) = assert_agree(lambda x: lax.reduce_precision(x, exponent_bits, 0), x)
+    np.testing.assert_array_equal(ball.mid[:4], [2, 2, 8, -2])

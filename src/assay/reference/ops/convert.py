@@ -203,6 +203,10 @@ def to_fields(value: Array, exponent_bits: int, mantissa_bits: int, narrower: bo
     else:
         keep_here = np.full_like(exponent, keep)
     rounded = np.ldexp(np.rint(np.ldexp(fraction, keep_here + 1)), exponent - keep_here - 1)
+    if keep == 0:
+        # The last bit that is kept is the exponent's: 1.5 * 2**e goes to the power whose biased exponent is even.
+        down = (np.abs(fraction) == 0.75) & (keep_here == 0) & (exponent % 2 == 0)
+        rounded = np.where(down, np.copysign(np.ldexp(1.0, exponent - 1), value), rounded)
     bias = (1 << (exponent_bits - 1)) - 1
     if narrower:
         rounded = np.where(np.abs(rounded) < 2.0 ** (1 - bias), np.copysign(0.0, value), rounded)
