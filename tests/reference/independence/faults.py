@@ -106,6 +106,7 @@ GAPS: tuple[Gap, ...] = (
     Gap("xla", _on("cbrt", COMPLEX), "not implemented"),
     Gap("xla", _on("acos|acosh|asin|asinh|atanh|cosh|sinh", COMPLEX), "findings/complex_opcodes.hlo: it segfaults"),
     Gap("xla", r"(?s)c128\[.* c64\[[\d,]*\] bitcast-convert\(", "findings/complex_bitcast.hlo: the compiler aborts"),
+    Gap("xla", r"(?s)c64\[.* c128\[[\d,]*\] bitcast-convert\(", "findings/complex_bitcast.hlo: the compiler aborts"),
     Gap("xla", rf"(?s)({NARROW})\[.* (dot|convolution)\(", "findings/narrow_integers.py: it is refused"),
     Gap("xla", rf"(?s)({NARROW}|f4e2m1fn)\[.* topk\(", "findings/narrow_integers.py: it is refused"),
     Gap("xla", r"(?s)[su]2\[.* sort\(", "findings/narrow_integers.py: it is wrong, or refused"),
@@ -188,6 +189,7 @@ class Refusal:
 
 
 REFUSALS: tuple[Refusal, ...] = (
+    Refusal("interpreter", "dot convolution", "died", "it aborts on some dots whose chains hold another type"),
     Refusal("xla", "", "async_start: stablehlo.constant", "an operand of no elements becomes a constant inside"),
     Refusal("xla", "fusion", "Non-root instruction", "the canonicalizer folds a body of no elements away"),
     Refusal("xla", "reduce", "reduce_decomposer.cc", "findings/narrow_integers.py: layouts of 2-bit types differ"),
