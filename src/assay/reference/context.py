@@ -235,8 +235,9 @@ def order_error(terms: int | Array, u: float, steady: Array | bool, confidence: 
 
     Neither adds up for ever: a step is off by no more than its smaller operand, for the larger one is representable.
     One large term and then n of half its last digit, all lost or all doubled, are off by n u in units of 1 + n u, and
-    nothing is off by more (Lange and Rump 2019, "Sharp estimates for perturbation errors in summations"). Narrow types
-    are short of digits so soon that this bound is theirs whatever their terms.
+    nothing is off by more while n u <= 1/2 (Lange and Rump 2019, "Sharp estimates for perturbation errors in
+    summations"); beyond, sums made to grow just so exceed it by up to a third. Narrow types are short of digits so soon
+    that they get this bound whatever their terms.
     """
     certain: Array = np.asarray(terms * u)
     if np.isinf(confidence):
