@@ -12,7 +12,7 @@ def main() -> None:
         # Imported here so that a Ctrl-C meanwhile ends as it does later.
         from assay.cli.app import app
 
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(standalone_mode=False) or 0)
     except KeyboardInterrupt:
         print("assay: interrupted", file=sys.stderr)
         sys.exit(130)
