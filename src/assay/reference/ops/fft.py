@@ -179,7 +179,8 @@ def _axis_error(ctx: Context, power: Array, axis: int, n: int, repeated: Array) 
 
 
 def _repeated(x: Array, axis: int, axes: Sequence[int]) -> Array:
-    """How often one value occurs in a line along `axis`, zeros aside, at most among the lines of one transform.
+    """How much larger than independent roundings are those of a line along `axis` in which values occur again, at most
+    among the lines of one transform: the mean, weighted by their squares, of how often each of its values occurs.
 
     Values that differ by less than 2**-22 of the largest count as one: their roundings are much alike.
     """
@@ -190,11 +191,16 @@ def _repeated(x: Array, axis: int, axes: Sequence[int]) -> Array:
     cells: Array = lines / np.where(grain == 0, 1.0, grain)
     cells = np.rint(cells.real) + 1j * np.rint(cells.imag) if np.iscomplexobj(cells) else np.rint(cells)
     cells = np.sort(cells, axis=-1)
-    changes = np.ones(cells.shape, bool)
-    changes[..., 1:] = cells[..., 1:] != cells[..., :-1]
-    starts = np.maximum.accumulate(np.where(changes, np.arange(n), 0), axis=-1)
-    runs = np.where(cells == 0, 1, np.arange(n) - starts + 1)
-    return np.asarray(np.moveaxis(runs, -1, axis).max(axis=tuple(axes), keepdims=True))
+    changes = np.ones((*cells.shape[:-1], n + 1), bool)
+    changes[..., 1:-1] = cells[..., 1:] != cells[..., :-1]
+    places = np.arange(n + 1)
+    first = np.maximum.accumulate(np.where(changes[..., :-1], places[:-1], 0), axis=-1)
+    after = np.minimum.accumulate(np.where(changes[..., 1:], places[1:], n)[..., ::-1], axis=-1)[..., ::-1]
+    power = np.square(np.abs(cells))
+    total = power.sum(-1, keepdims=True)
+    often = ((after - first) * power).sum(-1, keepdims=True) / np.where(total == 0, 1.0, total)
+    often = np.maximum(np.broadcast_to(often, cells.shape), 1.0)
+    return np.asarray(np.moveaxis(often, -1, axis).max(axis=tuple(axes), keepdims=True))
 
 
 def _divisors(n: int) -> list[int]:
