@@ -227,11 +227,12 @@ def test_a_logarithm_of_a_power():
         assert all_hold(got, _rounded("f32", b.astype(np.float64) * _rounded("f32", log))).all()
 
 
-def test_a_logarithm_of_an_exponential():
+def test_a_logarithm_of_an_exponential_that_overflows_is_infinite():
+    """openxla/xla#42732: log(exp(x)) became x up to jaxlib 0.11.0, a mistake that is not to be pardoned."""
     x = np.array([1.0, 100.0, -3.0, np.inf], np.float32)
     (got,) = reference(hlo_text(lambda x: jnp.log(jnp.exp(x)), x), (x,), XLA_CPU_OLDER)
-    assert all_hold(got, x.astype(np.float64)).all()
-    assert got.und.tolist() == [False, True, False, True]
+    assert got.und is None or not got.und.any()
+    assert got.mid[1] == np.inf
 
 
 def test_what_is_not_rewritten_stays_tight():

@@ -80,15 +80,13 @@ def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Arr
     return np.where(usable, 1.1 * unit_roundoff(dtype) * np.abs(np.log(np.where(usable, size, 1.0))) * size, 0.0)
 
 
-def logarithm(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> tuple[Array | None, Array | None]:
-    """log(a**b) may become b log(a), one rounding more; log(exp(a)) may become a, which cannot overflow: it is open."""
-    maker = ctx.producers(instr)[0]
-    error: Array | None = None
-    if maker in ("power", "parameter"):
-        error = np.where(np.isfinite(mid), 1.1 * unit_roundoff(dtype) * np.abs(mid), 0.0)
-    merges = ctx.policy.merges_exponentials and maker in ("exponential", "parameter")
-    open_ = np.isposinf(mid) if merges else np.zeros(0, bool)
-    return error, open_ if open_.any() else None
+def logarithm(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
+    """log(a**b) may become b log(a), one rounding more. To make a of log(exp(a)) is no liberty where exp overflows
+    (openxla/xla#42732).
+    """
+    if ctx.producers(instr)[0] not in ("power", "parameter"):
+        return None
+    return np.where(np.isfinite(mid), 1.1 * unit_roundoff(dtype) * np.abs(mid), 0.0)
 
 
 def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Ball, b: Ball) -> Array:

@@ -178,8 +178,7 @@ def unary(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if a.rad is not None:
         rad, und = propagated(instr.opcode, function, a, mid, und)
     if instr.opcode == "log":
-        error, open_ = rewrites.logarithm(ctx, instr, a.dtype, mid)
-        rad, und = total(rad, error), union(und, open_)
+        rad = total(rad, rewrites.logarithm(ctx, instr, a.dtype, mid))
     return routine(ctx, instr.opcode, a.dtype, mid, rad, und, a.mid)
 
 
