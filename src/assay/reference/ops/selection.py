@@ -128,7 +128,8 @@ def _first_in_any_order(ranked: Array, winner: Array, windows: tuple[WindowDim, 
         number = np.arange(len(ranked)).reshape(sizes).transpose(axes).reshape(-1)
         number = number[::-1] if last else number
         found[number[ranked[number].argmax(0)], columns] = True
-    return found & (found.sum(0) > 1)
+    result: Array = found & (found.sum(0) > 1)
+    return result
 
 
 def _first_or_last(inside: Array, last: bool) -> Array:

@@ -199,7 +199,8 @@ def _eig(ctx: Context, a: Ball, matrix: Bounded) -> tuple[Array, Array, Array, A
     x = _finite(matrix)
     if ctx.rng is not None:
         x = moved_by_norm(ctx, a.dtype, x)
-    values, left, right = scipy.linalg.eig(x, left=True, right=True)
+    found: tuple[Array, ...] = scipy.linalg.eig(x, left=True, right=True)
+    values, left, right = found
     if ctx.rng is not None and ctx.amplitude:
         order = _drawn_order(ctx, values, pairs=not a.dtype.is_complex)
         values, left, right = values[order], left[:, order], right[:, order]
