@@ -67,6 +67,41 @@ def test_honest_results_do_not_drift(function, x):
     assert not wrong(function, x).wrong
 
 
+def small_updates(steps, by):
+    """Each is below half a last digit, so that rounding to nearest loses every one of them."""
+
+    def run(p):
+        for _ in range(steps):
+            p = p - by * p
+        return p
+
+    return run
+
+
+def average(x, decay):
+    return jax.lax.scan(lambda e, row: (e * decay + row * (1 - decay), None), x[0] * 0, x)[0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        small_updates(3, jnp.bfloat16(1.8e-3)),
+        small_updates(12, jnp.bfloat16(1e-3)),
+        lambda x: ((x + x * jnp.bfloat16(0.0017)) + x * jnp.bfloat16(0.0018)) + x * jnp.bfloat16(0.0019),
+        lambda x: jax.lax.fori_loop(0, 50, lambda _, p: p * jnp.bfloat16(0.99), x),
+        lambda x: average(jnp.abs(x), jnp.bfloat16(0.995)),
+        lambda x: x.astype(jnp.float8_e4m3fn).astype(jnp.bfloat16),
+        lambda x: (x - x.mean(0)) * jax.lax.rsqrt(x.var(0) + jnp.bfloat16(1e-5)),
+        lambda x: jax.lax.reduce(jnp.abs(x)[:, :200], jnp.bfloat16(0), jax.lax.add, (1,))[:, None] + x * 0,
+    ],
+)
+@pytest.mark.parametrize("values", ["normal", "few", "narrow"])
+def test_roundings_that_do_not_average_out_are_no_drift(function, values):
+    """Each of these was a false alarm, or is of the kind."""
+    x = {"normal": X, "few": THIRDS, "narrow": (1.4 + 0.05 * RNG.random((64, 512))).astype(X.dtype)}[values]
+    assert not wrong(function, x).wrong
+
+
 def test_constants_that_are_no_powers_of_two_count():
     text = hlo_text(lambda x: x * 3 / 4 + x / jnp.bfloat16(0.3) + x * 0.5 + x**2, X)
     assert constant_factors(parse_module(text)) == 2

@@ -15,7 +15,7 @@ import numpy as np
 from assay.checking.scale import Scales
 from assay.errors import ReferenceLimit
 from assay.hlo.module import Module
-from assay.oracle.drift import Scale, constant_factors, scale
+from assay.oracle.drift import Scale, bearable, constant_factors, scale
 from assay.oracle.evidence import says_nothing, says_too_little, typical_size
 from assay.programs.program import Array
 from assay.reference.context import mark
@@ -73,6 +73,7 @@ class Bounds:
     _sharp: tuple[Leaves, list[bool]] | None = None
     _measures: list[Scale | None] | None = None
     _runs: list[Leaves] = field(default_factory=list)
+    _nearest: Leaves | None = None
     _certain: dict[bool, Leaves] = field(default_factory=dict)
 
     def plain(self) -> Leaves:
@@ -117,8 +118,20 @@ class Bounds:
         """For each output how its mean error is measured, None where it says nothing."""
         if self._measures is None:
             factors = constant_factors(self.module)
-            self._measures = [scale(b, factors) if isinstance(b, Ball) else None for b in self.sharp()[0]]
+            self._measures = [
+                scale(b, factors) if isinstance(b, Ball) and bearable(self.module, b.dtype) else None
+                for b in self.sharp()[0]
+            ]
         return self._measures
+
+    def nearest(self, index: int) -> Array:
+        """Output `index` with every result rounded to the nearest value of its type."""
+        if self._nearest is None:
+            rng = np.random.default_rng(0)
+            self._nearest = self._evaluated(self.settings.policy, rng=rng, nearest=True)
+        leaf = self._nearest[index]
+        assert isinstance(leaf, Ball)
+        return leaf.mid
 
     def runs(self, index: int) -> list[Array]:
         """Output `index` in a few runs of the reference with random legal rounding, each element's its own."""
@@ -130,7 +143,11 @@ class Bounds:
         return [leaf.mid for leaf in found if isinstance(leaf, Ball)]
 
     def _evaluated(
-        self, policy: Policy, watch: OnValue | None = None, rng: np.random.Generator | None = None
+        self,
+        policy: Policy,
+        watch: OnValue | None = None,
+        rng: np.random.Generator | None = None,
+        nearest: bool = False,
     ) -> Leaves:
         if rng is None:
             self.step("evaluating the reference")
@@ -142,6 +159,7 @@ class Bounds:
                 policy,
                 rng=rng,
                 alike=False,
+                nearest=nearest,
                 on_value=watch,
                 memory_limit=self.settings.memory_limit,
                 deadline=self._deadline(),

@@ -76,7 +76,7 @@ def _drifts(bounds: Bounds, target: Sequence[Array], surely: bool = False) -> li
         drift = None if measure is None else first_look(measure, array)
         if drift is not None and drift.suspicious and surely:
             assert measure is not None
-            drift = second_look(measure, array, bounds.runs(place))
+            drift = second_look(measure, array, bounds.runs(place), bounds.nearest(place))
         found.append(drift if drift is not None and drift.suspicious else None)
     return found
 

@@ -1,27 +1,34 @@
 """Errors that are too small to see in any one element and point the same way in all of them.
 
-Rounding errors of many different values average out: over thousands of elements of a bf16 output their mean is far
+Where roundings of many different values average out, their mean over thousands of elements of a bf16 output is far
 below a thousandth, while a constant that is 1 % off moves every element by 1 %. So the mean relative error of an output
 is looked at, each element weighted by how well its value is known.
 
-What may be off in the mean with a correct compiler: two constants that were folded into one, or a divisor that became
-its reciprocal, are rounded once, and the error is in every element: `FOLDED` roundoffs are granted for each factor that
-is a constant, and `GRANTED` in any case. Values that many elements share (a
+Roundings do not always average out: an update below half a last digit is lost, every time. So the mean that the program
+has with every result rounded to the nearest value is granted, and all between it and none. Two constants that were
+folded into one, or a divisor that became its reciprocal, are rounded once, and the error is in every element: `FOLDED`
+roundoffs are granted for each factor that is a constant, and `GRANTED` in any case. Values that many elements share (a
 row's sum, a scale) are rounded too; how much they move the mean is seen in runs of the reference with random legal
-rounding. Outputs of few different values are left alone, for equal values have equal errors, and so are types of more
-than `WIDEST` mantissa bits, in which an error of a thousandth is seen in the elements themselves.
+rounding.
+
+No more is made of it than it can bear. Left alone are programs with loops, with sums or products in a narrow type, or
+with a type that is narrower still than the output's; outputs that are less well known than a few roundings leave them,
+of few different values, or moved by what their elements share; and types of more than `WIDEST` mantissa bits, in which
+an error of a thousandth is seen in the elements themselves.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from assay.hlo.attributes import computation as called_computation
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import ArrayShape
+from assay.hlo.shape import ArrayShape, DType, leaves
 from assay.reference.context import smallest_normal, unit_roundoff
 from assay.reference.value import Array, Ball
 
@@ -29,7 +36,7 @@ GRANTED = 1.0  # unit roundoffs
 FOLDED = 0.75
 SPREAD = 6.0  # standard deviations
 WIDEST = 10  # bits of f16
-LOOSE = 0.5  # an element whose radius is more of its size than this does not count
+LOOSE = 24.0  # unit roundoffs: an element less well known than that does not count
 FEWEST = 1024  # elements, by weight
 DISTINCT = 128  # values, of a sample of 4,096
 _SAMPLE = 4096
@@ -77,7 +84,7 @@ def scale(ball: Ball, factors: int) -> Scale | None:
     with np.errstate(all="ignore"):
         size = np.abs(ball.mid)
         share = ball.rad / size
-        usable = (share > 0) & (share <= LOOSE) & (size > 256 * smallest_normal(ball.dtype)) & np.isfinite(size)
+        usable = (share > 0) & (share <= LOOSE * u) & (size > 256 * smallest_normal(ball.dtype)) & np.isfinite(size)
         if ball.und is not None:
             usable &= ~ball.und
         weight = np.where(usable, np.maximum(share, u) ** -2.0, 0.0)
@@ -97,11 +104,30 @@ def first_look(measure: Scale, target: Array) -> Drift:
     return Drift(measure.mean_error(target), measure.granted)
 
 
-def second_look(measure: Scale, target: Array, runs: Sequence[Array]) -> Drift:
-    """With what shared values may do besides, seen in `runs` of the reference with random legal rounding."""
-    means = np.array([measure.mean_error(run) for run in runs])
-    spread = SPREAD * float(np.sqrt(np.square(means).mean()))
-    return Drift(measure.mean_error(target), measure.granted + spread)
+def second_look(measure: Scale, target: Array, runs: Sequence[Array], nearest: Array) -> Drift:
+    """With what shared values may do besides, seen in `runs` of the reference with random legal rounding, and with what
+    rounding to nearest does everywhere. Not suspicious where shared values do more than constants.
+    """
+    mean, rounded = measure.mean_error(target), measure.mean_error(nearest)
+    spread = SPREAD * float(np.sqrt(np.square([measure.mean_error(run) for run in runs]).mean()))
+    reach = max(0.0, rounded if mean > 0 else -rounded)
+    return Drift(mean, math.inf if spread > measure.granted else reach + measure.granted + spread)
+
+
+def bearable(module: Module, dtype: DType) -> bool:
+    """Whether rounding errors of outputs of `dtype` may be expected to average out (see above)."""
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode in ("while", "conditional", "scatter", "select-and-scatter", "custom-call"):
+                return False
+            floats = [s.dtype for s in leaves(instruction.shape) if isinstance(s, ArrayShape) and s.dtype.is_float]
+            if any(narrower.mantissa < dtype.mantissa for narrower in floats):
+                return False
+            if instruction.opcode in ("reduce", "reduce-window") and any(t.mantissa <= WIDEST for t in floats):
+                body = module.by_name[called_computation(instruction, "to_apply")]
+                if body.root.opcode not in ("maximum", "minimum"):
+                    return False
+    return True
 
 
 _SAME = {"bitcast", "broadcast", "convert", "copy", "reshape", "optimization-barrier", "opt-barrier"}

@@ -38,7 +38,8 @@ _MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "resha
 @dataclass(slots=True)
 class Context:
     """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
-    alone. alike: whether half of each draw is shared by a whole array, as errors of one routine may be.
+    alone. alike: whether half of each draw is shared by a whole array, as errors of one routine may be. nearest: of a
+    sampled run that draws nothing: every result is rounded to the nearest value of its declared type.
     """
 
     module: Module
@@ -47,6 +48,7 @@ class Context:
     rng: np.random.Generator | None = None
     amplitude: float = 1.0
     alike: bool = True
+    nearest: bool = False
     shared: float | None = None
     notes: set[str] = field(default_factory=set)
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
@@ -156,6 +158,8 @@ class Context:
         with np.errstate(all="ignore"):
             if not self.policy.excess_precision and known and ulps is None and error is None:
                 mid = _declared(dtype, mid, rad)
+            if self.nearest:
+                return settled(dtype, round_to(dtype, mid), None, und, self.policy)
             if self.rng is not None:
                 return self._sampled(dtype, mid, rad, und, ulps, error)
             return stored(self.policy, dtype, mid, rad, und, ulps, error, known)

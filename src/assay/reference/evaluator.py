@@ -51,6 +51,7 @@ def evaluate(
     rng: np.random.Generator | None = None,
     amplitude: float = 1.0,
     alike: bool = True,
+    nearest: bool = False,
     on_value: OnValue | None = None,
     memory_limit: int = 8 << 30,
     deadline: Callable[[], None] | None = None,
@@ -58,13 +59,13 @@ def evaluate(
     """The value of `module` on `arguments` (one target array, or a ball, for each parameter of array shape, tuples
     flattened).
 
-    rng, amplitude, alike: None for balls; a generator for a sampled run (see `Context`). deadline: called between
-    instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
+    rng, amplitude, alike, nearest: None for balls; a generator for a sampled run (see `Context`). deadline: called
+    between instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
     `memory_limit` bytes, InputError where an argument does not fit its parameter.
     """
     keep_freed_memory()
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
-    run.context.amplitude, run.context.alike = amplitude, alike
+    run.context.amplitude, run.context.alike, run.context.nearest = amplitude, alike, nearest
     with np.errstate(all="ignore"):
         value = run.computation(module.entry, run.entry_arguments(arguments))
     return Evaluation(value, frozenset(run.context.notes), run.peak)

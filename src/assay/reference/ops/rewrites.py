@@ -70,10 +70,11 @@ def regrouped_products(ctx: Context, instr: Instruction, dtype: DType, mid: Arra
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
-    """Where exp(a) exp(b) may become exp(a + b): the sum is the result's logarithm, and its rounding is multiplied by
-    it.
+    """Where exp(a) exp(b) may become exp(a + b), and exp(a)**b exp(a b): the exponent is the result's logarithm, by
+    which its rounding is multiplied.
     """
-    if not ctx.policy.merges_exponentials or not {"exponential", "parameter"} & set(ctx.producers(instr)):
+    makers = ctx.producers(instr)[: 1 if instr.opcode == "power" else None]
+    if not ctx.policy.merges_exponentials or not {"exponential", "parameter"}.issuperset(makers):
         return None
     size = np.abs(mid)
     usable = np.isfinite(mid) & (size > 0)
