@@ -85,7 +85,10 @@ def _read(path: Path) -> list[dict[str, Any]]:
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole)
-    return [json.loads(each) for each in whole.splitlines()]
+    try:
+        return [json.loads(each) for each in whole.splitlines()]
+    except json.JSONDecodeError as error:
+        sys.exit(f"{path}: no record of an earlier run: {error}")
 
 
 Batch = tuple[int, list[str], list[str]]

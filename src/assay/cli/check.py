@@ -38,7 +38,9 @@ def command(
         list[str] | None, typer.Option(help="An XLA debug option, NAME=VALUE, for this compilation. Repeatable.")
     ] = None,
     flag: Annotated[list[str] | None, typer.Option(help="An XLA flag for the worker's process. Repeatable.")] = None,
-    case: Annotated[str | None, typer.Option(help="Only the cases whose name matches this pattern.")] = None,
+    case: Annotated[
+        str | None, typer.Option(help="Only the cases whose name matches this glob, such as '*norm*'.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of drawn inputs.")] = 0,
     inputs: Annotated[Path | None, typer.Option(help="Arguments as an .npz file.")] = None,
     input_class: Annotated[

@@ -18,13 +18,13 @@ import numpy as np
 
 from assay.checking.bounds import Bounds, Settings
 from assay.conformance.comparisons import Comparison, comparison, ulps_apart
-from assay.errors import AssayError, ProgramError, Unsupported
+from assay.errors import AssayError, ProgramError, ReferenceLimit, Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, TupleShape
 from assay.oracle.evidence import says_nothing, typical_size
 from assay.programs.load import load
-from assay.reference.evaluator import evaluate
+from assay.reference.evaluator import estimate_bytes, evaluate
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, Token, flatten, round_to
 from assay.toolchain import Worker, WorkerDied
@@ -92,6 +92,8 @@ def judge(path: Path, name: str, worker: Worker, policy: Policy) -> Outcome:
         checks = evaluate_checks(module, settings_of(path), policy)
     except Unsupported as missing:
         return Outcome(name, "unsupported", f"the reference does not model {missing}")
+    except ReferenceLimit as limit:
+        return Outcome(name, "unsupported", str(limit))
     except WorkerDied as death:
         return Outcome(name, "unreadable", f"the worker ended while it read the file: {death.detail}")
     except ProgramError as error:
@@ -141,6 +143,9 @@ def _number(text: str) -> float:
         raise ProgramError(f"{text} is not a tolerance") from None
 
 
+_PATIENCE = 120.0  # seconds for one file
+
+
 def evaluate_checks(module: Module, settings: dict[str, dict[str, float]], policy: Policy) -> tuple[Checked, ...]:
     """The comparisons that a module makes: by radii, and, where one fails, with sampled bounds where radii say too
     little. Raises ProgramError where it makes none or takes arguments, Unsupported for what the reference
@@ -157,8 +162,13 @@ def evaluate_checks(module: Module, settings: dict[str, dict[str, float]], polic
         pair = module.entry.operands(call)
         if made is None or len(pair) != 2 or not all(isinstance(operand.shape, ArrayShape) for operand in pair):
             raise Unsupported(f"check.{kind}", "of anything but two arrays")
+        actual, expected = (f"{s.dtype}{list(s.dims)}" for o in pair if isinstance(s := o.shape, ArrayShape))
+        if actual != expected:
+            raise ProgramError(f"check.{kind} compares {actual} with {expected}")
         how.append(made)
-    bounds = Bounds(handing_over(module), (), Settings(policy))
+    bounds = Bounds(handing_over(module), (), Settings(policy, reference_timeout_s=_PATIENCE))
+    if (need := estimate_bytes(bounds.module)) > bounds.settings.memory_limit:
+        raise ReferenceLimit(f"the reference needs {need / 2**30:.1f} GiB or more")
     found = compared(how, bounds.plain())
     if any(c.failed.any() and c.actual.und is not None for c in found):
         found = compared(how, _without_doubt(bounds.module, bounds.plain(), policy))
