@@ -24,16 +24,14 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import accumulations
 import elementwise
-import jax
 import kernels
-from measure import Figures, measured
+from cases import figures
+from measure import Figures
 
-jax.config.update("jax_enable_x64", True)
 HEAD = (
     f"{'operation':22}{'type':6}{'inputs':10}{'length':>6}{'results':>9}{'elements':>10}{'undecided':>10}{'outside':>9}"
     f"{'ratio':>10}{'XLA alone':>11}{'worst':>7}{'limit':>7}"
 )
-QUICK_LENGTHS, QUICK_INPUTS = (16, 256), ("random", "positive")
 
 
 def main() -> int:
@@ -73,21 +71,6 @@ def results(names: list[str], arguments: argparse.Namespace) -> Iterable[list[Fi
         return (figures(name, arguments) for name in names)
     pool = ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn"))
     return pool.map(figures, names, [arguments] * len(names))
-
-
-def figures(name: str, arguments: argparse.Namespace) -> list[Figures]:
-    """Every case of one operation or kernel."""
-    quick = arguments.quick
-    elements = 4096 if quick else arguments.elements
-    dtypes = arguments.dtype or (("f32",) if quick else ("f32", "bf16", "f16"))
-    if name in accumulations.MAKERS:
-        lengths, inputs = (QUICK_LENGTHS, QUICK_INPUTS) if quick else (accumulations.LENGTHS, accumulations.INPUTS)
-        found = accumulations.cases(name, elements, arguments.seed, dtypes, lengths, inputs)
-    elif name in kernels.KERNELS:
-        found = kernels.cases(name, elements, arguments.seed, dtypes)
-    else:
-        found = elementwise.cases(name, elements, arguments.seed, dtypes)
-    return [measured(case, 1) if quick else measured(case) for case in found]
 
 
 def line(row: Figures) -> str:
