@@ -226,8 +226,6 @@ def _check(
         label = f"{program.name} ({words})"
         telling = partial(_tell, step, label)
         drawn_again = bool(results) and request.classes == DEFAULT_CLASSES
-        if drawn_again and len(results) > 1:
-            break  # an exact class was found
         try:
             result = judge(program, arguments, words, worker, settings, telling, executables, if_exact=drawn_again)
         except InputError:
@@ -236,6 +234,8 @@ def _check(
             result = CaseResult(program.name, words, Verdict.UNVERIFIED, str(error))
         if result is not None:
             results.append(result)
+            if drawn_again:
+                break  # an exact class was found: no other is drawn
     for compiled in executables.values():
         worker.release(compiled)
     return results

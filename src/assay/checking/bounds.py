@@ -117,10 +117,12 @@ class Bounds:
     def measures(self) -> list[Scale | None]:
         """For each output how its mean error is measured, None where it says nothing."""
         if self._measures is None:
-            factors = constant_factors(self.module)
+            leaves = self.sharp()[0]
+            dtypes = {leaf.dtype for leaf in leaves if isinstance(leaf, Ball)}
+            fit = {dtype for dtype in dtypes if bearable(self.module, dtype)}
+            factors = constant_factors(self.module) if fit else 0
             self._measures = [
-                scale(b, factors) if isinstance(b, Ball) and bearable(self.module, b.dtype) else None
-                for b in self.sharp()[0]
+                scale(leaf, factors) if isinstance(leaf, Ball) and leaf.dtype in fit else None for leaf in leaves
             ]
         return self._measures
 

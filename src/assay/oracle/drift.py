@@ -78,7 +78,7 @@ def scale(ball: Ball, factors: int) -> Scale | None:
     """For an output of a program that multiplies with so many constants; None where a drift cannot be told from
     rounding.
     """
-    if not ball.dtype.is_float or ball.dtype.mantissa > WIDEST or ball.rad is None or ball.mid.size < FEWEST:
+    if ball.rad is None or ball.mid.size < FEWEST:
         return None
     u = unit_roundoff(ball.dtype)
     with np.errstate(all="ignore"):
@@ -115,7 +115,11 @@ def second_look(measure: Scale, target: Array, runs: Sequence[Array], nearest: A
 
 
 def bearable(module: Module, dtype: DType) -> bool:
-    """Whether rounding errors of outputs of `dtype` may be expected to average out (see above)."""
+    """Whether rounding errors of outputs of `dtype` may be expected to average out, and not to show by themselves (see
+    above).
+    """
+    if not dtype.is_float or dtype.mantissa > WIDEST:
+        return False
     for computation in module.computations:
         for instruction in computation.instructions:
             if instruction.opcode in ("while", "conditional", "scatter", "select-and-scatter", "custom-call"):
@@ -149,7 +153,7 @@ def _rounded_constant(computation: Computation, name: str) -> bool:
         made = computation.by_name[made.operands[0]]
     if made.literal is None:
         return False
-    value = literal_array(made.shape, made.literal) if isinstance(made.shape, ArrayShape) else None
-    if value is None or value.size != 1 or value.dtype.kind == "c":
+    if not isinstance(made.shape, ArrayShape) or made.shape.size != 1 or made.shape.dtype.is_complex:
         return True
-    return bool(abs(np.frexp(np.float64(value.reshape(-1)[0]))[0]) != 0.5)
+    value = literal_array(made.shape, made.literal).reshape(-1)[0]
+    return bool(abs(np.frexp(np.float64(value))[0]) != 0.5)
