@@ -200,7 +200,7 @@ def mean(rng: np.random.Generator, inputs: str, n: int, count: int, to: Format) 
 def reduce_multiply(rng: np.random.Generator, inputs: str, n: int, count: int, to: Format) -> Any:
     """Factors next to 1, or the product leaves every type."""
     shape = (n, max(1, count // n))
-    spread = {"random": 1.0, "positive": 0.1, "range": 2.0, "equal": 0.0}[inputs] / np.sqrt(n)
+    spread = {"random": 1.0, "positive": 0.1, "range": 1.0 if to is F16 else 2.0, "equal": 0.0}[inputs] / np.sqrt(n)
     x = np.exp(spread * rng.normal(size=shape)) if spread else np.full(shape, 1 + 2 / (3 * n))
     x = (x * (rng.choice([-1, 1], shape) if inputs == "random" else 1)).astype(to.numpy)
     return lambda x: lax.reduce(x, x.dtype.type(1), lax.mul, (0,)), (x,), partial(_products_of_all, x, rng, to)

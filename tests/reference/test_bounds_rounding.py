@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from assay.hlo.shape import DTYPES
+from assay.reference.rounding import stored
 from assay.reference.value import from_array, round_to
 
 TYPES = ("f32", "bf16", "f16", "f64")
@@ -52,6 +53,7 @@ def pairs(draw):
 @example(("f32", 1.0, 2.0**-24), "add", True)  # a tie
 @example(("f16", -1.0, 60000.0), "divide", True)  # a subnormal result of a subnormal reciprocal
 @example(("f64", 1.0, 2.0**-53 * 1.5), "add", True)
+@example(("f64", 2.0**-538, 2.0**-537), "multiply", False)  # half the smallest subnormal
 def test_a_correctly_rounded_result_and_the_true_one(pair, opcode, flush):
     """Of exact operands: truth, truth rounded, and both with subnormals flushed where they may be."""
     dtype, a, b = pair
@@ -64,7 +66,8 @@ def test_a_correctly_rounded_result_and_the_true_one(pair, opcode, flush):
     if rounded is None:
         assert undecided(got) or np.isinf(got.mid[0]), "an overflow"
         return
-    assert holds(got, true)
+    if dtype != "f64" or abs(true) >= Fraction(2) ** -1074:  # nothing holds what lies between 0 and that
+        assert holds(got, true)
     assert holds(got, rounded)
     if flush and dtype != "f16":
         assert holds(got, flushed(rounded, dtype))
@@ -150,3 +153,21 @@ def test_the_radius_bites(dtype):
         step = 2.0 ** (np.floor(np.log2(got.mid)) - kind.mantissa)
         wrong = round_to(kind, got.mid) + 2 * step
         assert (np.abs(wrong - got.mid) > got.rad).all()
+
+
+@pytest.mark.parametrize("name", ["f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f16"])
+def test_next_to_the_largest_value_nothing_overflows(name):
+    """Sums below the midpoint of the largest value and what would follow it are rounded down to that."""
+    dtype = DTYPES[name]
+    top = Fraction(dtype.max)
+    half_step = Fraction(2) ** (dtype_exponent(top) - dtype.mantissa - 1)
+    for below in (Fraction(1, 4), Fraction(3, 4), Fraction(1), Fraction(5, 2), Fraction(-1, 4), Fraction(-1, 2)):
+        true = top - below * half_step
+        got = stored(KEPT, dtype, np.array([float(true)]), None, None, ulps=None, error=None, known=False)
+        assert not undecided(got)
+        assert holds(got, true)
+        assert holds(got, nearest(true, name))
+
+
+def dtype_exponent(x: Fraction) -> int:
+    return int(np.floor(np.log2(float(x))))

@@ -140,19 +140,25 @@ def test_long_sums_in_every_order(name, dtype):
             check(ball, x, rng, TYPES[dtype], steps, f"{n} terms, {inputs}")
 
 
-LOST = "a term below half a last digit is lost, and the bias of many is more than the nearly certain bound holds"
+LOST = "products below the last digit of their sum are not looked for: that takes the products one by one"
+STAGNANT_SUMS = [
+    pytest.param(name, dtype, marks=[pytest.mark.xfail(reason=LOST, strict=True)] if unseen else [])
+    for name in SUMS
+    for dtype in ("f32", "f16")
+    for unseen in [name in ("dot", "convolution") and dtype == "f32"]
+]
 
 
-@pytest.mark.xfail(reason=LOST, strict=True)
-@pytest.mark.parametrize("name", SUMS)
-def test_terms_below_the_last_digit(name):
+@pytest.mark.parametrize(("name", "dtype"), STAGNANT_SUMS)
+def test_terms_below_the_last_digit(name, dtype):
+    """A term below half a last digit is lost or doubled, and those of many do not average."""
     program, operands, steps = SUMS[name]
     for inputs in STAGNANT:
         rng = np.random.default_rng(len(inputs))
-        x = draw(rng, inputs, (1024, 6), np.float32)
+        x = draw(rng, inputs, (1024, 6), TYPES[dtype])
         xs = operands(x)
         (ball,) = reference(hlo_text(program, *xs), xs, POLICY)
-        check(ball, x, rng, np.float32, steps, inputs)
+        check(ball, x, rng, TYPES[dtype], steps, inputs)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])

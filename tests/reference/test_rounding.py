@@ -15,7 +15,7 @@ from assay.reference.noise import FEW, POOL, Noise
 from assay.reference.pieces import BLOCK, pieces
 from assay.reference.policies import for_target
 from assay.reference.policy import Policy
-from assay.reference.rounding import committed, drawn_bound, settled, stored
+from assay.reference.rounding import before_rounding, committed, drawn_bound, settled, stored
 from assay.reference.value import Ball, total
 
 POLICIES = {
@@ -68,7 +68,9 @@ def test_the_quick_rule_is_the_full_one(policy, name):
             mid = midpoints(dtype, mixture, 700, rng)
             rad = radii(mid, kind, rng)
             error = radii(mid, "some exact", rng) if further else None
-            full = settled(dtype, mid, total(rad, committed(policy, dtype, mid, rad, ulps, error, known)), None, policy)
+            before = before_rounding(dtype, mid, rad, ulps, error)
+            local = committed(policy, dtype, mid, rad, ulps, error, known)
+            full = settled(dtype, mid, total(rad, local), None, policy, before)
             found = stored(policy, dtype, mid, rad, None, ulps, error, known)
             np.testing.assert_array_equal(found.mid, full.mid, str(case))
             np.testing.assert_array_equal(filled(found.rad, mid), filled(full.rad, mid), str(case))

@@ -208,19 +208,22 @@ class Context:
         steady: Array | bool = False,
         exact: bool = False,
         within: DType | None = None,
+        below: Array | None = None,
     ) -> Ball:
         """A sum of `terms` terms in any order, stored in `dtype`.
 
         magnitude: the sum of the terms' absolute values. steady: where the terms are (nearly) all alike, so that
         rounding errors do not average out and the deterministic bound is needed. exact: every partial sum in any
         order is representable.
-        within: the type in which the target may accumulate, by default `dtype`.
+        within: the type in which the target may accumulate, by default `dtype`. below: as of `order_error`, absolute.
         """
         u = unit_roundoff(within or dtype)
         if exact:
             return self.rounded(dtype, mid, rad, und)
         if self.rng is None:
-            error = order_error(terms, u, steady, self.policy.confidence) * magnitude
+            error = order_error(
+                terms, u, steady, self.policy.confidence, magnitude, largest_partial_sum(dtype, mid, magnitude), below
+            )
         else:
             # Partial sums go from 0 to the sum and wander on the way as a random walk does: the root of the sum of
             # their squares is sqrt(n/3) of the one and half a magnitude of the other; more where a long sum is not
@@ -233,26 +236,46 @@ class Context:
         return self.rounded(dtype, mid, rad, und, error=error)
 
 
-def order_error(terms: int | Array, u: float, steady: Array | bool, confidence: float) -> Array:
-    """How far a sum of so many terms in any order may be off, in units of the sum of their magnitudes: n u for certain,
-    hardly ever more than confidence sqrt(n) u.
+def largest_partial_sum(dtype: DType, mid: Array, magnitude: Array) -> Array:
+    """How large the sum of some of the terms may be: the positive ones together or the negative ones. Terms of complex
+    sums may all but point the same way.
+    """
+    return magnitude if dtype.is_complex else (magnitude + np.abs(mid)) / 2
+
+
+def order_error(
+    terms: int | Array,
+    u: float,
+    steady: Array | bool,
+    confidence: float,
+    magnitude: Array,
+    largest: Array,
+    below: Array | None = None,
+) -> Array:
+    """How far a sum of so many terms in any order may be off: n u times the sum of their magnitudes for certain,
+    hardly ever more than confidence sqrt(n) u times the largest partial sum, beside what no rounding averages.
+
+    largest: as of `largest_partial_sum`. below: what terms of at most its last digit make up: they may be lost, or
+    doubled, to the last of them, for they are rounded the same way as long as the running sum is large. None where it
+    is not known.
 
     Neither adds up for ever: a step is off by no more than its smaller operand, for the larger one is representable.
     One large term and then n of half its last digit, all lost or all doubled, are off by n u in units of 1 + n u, and
     nothing is off by more while n u <= 1/2 (Lange and Rump 2019, "Sharp estimates for perturbation errors in
-    summations"); beyond, sums made to grow just so exceed it by up to a third. Narrow types are short of digits so soon
-    that they get this bound whatever their terms.
+    summations"); beyond, sums made to grow just so exceed it by up to a third. Types narrower than f16 are short
+    of digits so soon that they get this bound whatever their terms, and f16 where `below` is not known.
     """
     certain: Array = np.asarray(terms * u)
     if np.isinf(confidence):
+        return certain * magnitude
+    certain = np.asarray(certain / (1 + certain)) * magnitude
+    if u > _F16 or (u == _F16 and below is None):
         return certain
-    certain = np.asarray(certain / (1 + certain))
-    if u >= _NARROW:
-        return certain
-    return np.where(steady, certain, np.minimum(certain, confidence * np.sqrt(terms) * u))
+    nearly = confidence * np.sqrt(terms) * u * largest + (0.0 if below is None else below)
+    return np.where(steady, certain, np.minimum(certain, nearly))
 
 
-_NARROW = 2.0**-11  # f16's
+_F16 = 2.0**-11
 
 
 def _declared(dtype: DType, mid: Array, rad: Array | None) -> Array:

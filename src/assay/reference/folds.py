@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from assay.hlo.shape import DType
-from assay.reference.context import Context, flushes, mark, smallest_normal, unit_roundoff
-from assay.reference.sums import alike, exactly, infinity_lost, summed, whole
+from assay.reference.context import Context, flushes, largest_partial_sum, mark, smallest_normal, unit_roundoff
+from assay.reference.sums import alike, below_last_digit, exactly, infinity_lost, summed, whole
 from assay.reference.value import Array, Ball, total, union, wrap
 
 Ufunc = Any
@@ -28,12 +28,14 @@ class Over:
     """Which terms make up each result.
 
     reduce: applies a ufunc to the terms of every result. terms: how many they are, at most. alike: which sums are
-    steady, from terms, sums, magnitudes and the type they are summed in.
+    steady, from terms, sums, magnitudes and the type they are summed in. against: a figure of every result, or a larger
+    one, beside the terms that make it up.
     """
 
     reduce: Callable[[Ufunc, Array], Array]
     terms: int
     alike: Callable[[Array, Array, Array, DType], Array | bool]
+    against: Callable[[Array], Array]
     counts: Array | None = None
 
 
@@ -53,7 +55,7 @@ def over_axes(ctx: Context, dims: Sequence[int], axes: Sequence[int]) -> Over:
     def steady(x: Array, mid: Array, magnitude: Array, dtype: DType) -> Array | bool:
         return alike(ctx, x, axes, mid, magnitude, dtype)
 
-    return Over(reduce, n, steady)
+    return Over(reduce, n, steady, lambda figure: np.expand_dims(figure, axes))
 
 
 def fold(ctx: Context, kind: str, x: Ball, init: Ball, over: Over) -> Ball:
@@ -180,8 +182,12 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     if not exact and rad is None and exactly(x.dtype, None, magnitude):
         exact = whole(x.mid)
     steady: Array | bool = False
+    below: Array | None = None
     if not exact and ctx.rng is None:
         steady = over.alike(x.mid, mid, magnitude, x.dtype)
+        if n > ctx.policy.confidence**2:  # the other bound is the smaller one up to there
+            largest = largest_partial_sum(x.dtype, mid, magnitude) + np.abs(init.mid)
+            below = below_last_digit(x.mid, over.against(largest), x.dtype, lambda terms: over.reduce(np.add, terms))
     if not plain:
         mid, magnitude, rad = mid + init.mid, magnitude + np.abs(init.mid), total(rad, init.rad)
         exact = exact and (n == 1 or whole(init.mid)) and exactly(x.dtype, None, magnitude)
@@ -201,6 +207,7 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
         terms=(n if over.counts is None else over.counts) - plain,  # additions: one fewer than there are terms
         steady=steady,
         exact=exact,
+        below=below,
     )
 
 

@@ -60,11 +60,13 @@ def stored(
         odd = _usual(dtype, given[index], cut(rad, index), ulps, cut(error, index), known, part)
         odd = _without_specials(dtype, given[index], odd, part)
         if odd is not None and mid.size <= FEW:
-            return settled(dtype, mid, total(rad, committed(policy, dtype, mid, rad, ulps, error, known)), und, policy)
+            local = committed(policy, dtype, mid, rad, ulps, error, known)
+            return settled(dtype, mid, total(rad, local), und, policy, before_rounding(dtype, mid, rad, ulps, error))
         if odd is not None:
             few_mid, few_rad, few_error = given[index][odd], _picked(rad, index, odd), _picked(error, index, odd)
             local = committed(policy, dtype, few_mid, few_rad, ulps, few_error, known)
-            found = settled(dtype, few_mid, total(few_rad, local), None, policy)
+            before = before_rounding(dtype, few_mid, few_rad, ulps, few_error)
+            found = settled(dtype, few_mid, total(few_rad, local), None, policy, before)
             part[odd] = 0.0 if found.rad is None else found.rad
             if found.mid is not few_mid:
                 mid = mid.copy() if mid is given else mid
@@ -195,6 +197,16 @@ def _amend_exact(dtype: DType, mid: Array, rad: Array, ulps: float | None, error
     return True
 
 
+def before_rounding(dtype: DType, mid: Array, rad: Array | None, ulps: float | None, error: Array | None) -> Array:
+    """How large a result may be before it is rounded."""
+    reach: Array = np.abs(mid)
+    if rad is not None:
+        reach = reach + rad
+    if ulps is not None:
+        reach = reach * (1 + 2 * ulps * unit_roundoff(dtype))
+    return reach if error is None else reach + error
+
+
 def _factor(dtype: DType, ulps: float | None) -> float:
     """The error of a routine, or of one rounding, relative to the result: one ulp is at most 2u, and the rounding
     itself is the half ulp on top.
@@ -264,8 +276,14 @@ def committed(
     return local
 
 
-def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy) -> Ball:
-    """A ball that keeps the invariants of `Ball`: overflow decided or marked, no NaN or infinity in the radius."""
+def settled(
+    dtype: DType, mid: Array, rad: Array | None, und: Array | None, policy: Policy, before: Array | None = None
+) -> Ball:
+    """A ball that keeps the invariants of `Ball`: overflow decided or marked, no NaN or infinity in the radius.
+
+    before: how large the results may be before they are rounded: next to the largest value of a type of few digits they
+    are rounded down to it, which the radius, a factor of the size, does not say.
+    """
     if rad is not None and not rad.any():
         rad = None
     limit = dtype.part.max
@@ -273,6 +291,8 @@ def settled(dtype: DType, mid: Array, rad: Array | None, und: Array | None, poli
     size = np.abs(mid) if not dtype.is_complex else np.maximum(np.abs(mid.real), np.abs(mid.imag))
     reach = size if rad is None else size + rad
     inside = reach <= limit
+    if before is not None:
+        inside |= before < limit + half_step
     if inside.all():
         return Ball(dtype, mid, rad, und)
     special = ~np.isfinite(mid)

@@ -10,7 +10,7 @@ get the first bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -46,6 +46,7 @@ def summed(
     steady: Array | bool = False,
     exact: bool = False,
     within: DType | None = None,
+    below: Array | None = None,
 ) -> Ball:
     """`Context.accumulated` for real sums: partial sums may overflow or be flushed, and our own midpoint is a
     float64 sum.
@@ -70,6 +71,7 @@ def summed(
         steady=steady,
         exact=exact,
         within=within,
+        below=below,
     )
 
 
@@ -90,6 +92,26 @@ def _may_overflow(limit: float, mid: Array, rad: Array | None, magnitude: Array)
         down = ~((reach - mid) / 2 + slack < limit)
     open_: Array = over & np.isfinite(mid) & ((up & down) | ((up | down) & (np.abs(mid) < limit)))
     return open_
+
+
+def below_last_digit(x: Array, largest: Array, dtype: DType, add: Callable[[Array], Array]) -> Array | None:
+    """What the terms make up that are at most a last digit of their sum in `dtype`: `below` of `order_error`.
+
+    x: the terms. largest: the largest partial sum of those that x's element is summed with, or more, broadcast against
+    x. add: sums terms as the operation does. None for f64: a float64 sum of our own would not show it.
+
+    A step is off by no more than half a last digit either.
+    """
+    u = unit_roundoff(dtype)
+    if u < 2.0**-24:
+        return None
+    size, limit = np.abs(x), u * largest
+    small = (size <= 2 * limit) & (size > 0)
+    if not small.any():
+        return np.zeros(())
+    np.minimum(size, limit, out=size)
+    size[~small] = 0.0
+    return add(size)
 
 
 def infinity_lost(inner: DType, mid: Array, finite: Array) -> Array | None:

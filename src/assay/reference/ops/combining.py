@@ -15,10 +15,10 @@ import numpy as np
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, DType
 from assay.reference.bodies import call_batched, component_kinds
-from assay.reference.context import Context, smallest_normal, unit_roundoff
+from assay.reference.context import Context, largest_partial_sum, smallest_normal, unit_roundoff
 from assay.reference.ops.movement import moved
 from assay.reference.registry import find
-from assay.reference.sums import whole
+from assay.reference.sums import below_last_digit, whole
 from assay.reference.value import Array, Ball, as_ball, union, wrap
 
 ASSIGN = "assign"
@@ -217,14 +217,16 @@ def _sum(ctx: Context, element: Ball, value: Ball, group: _Group) -> Ball:
     if dtype.part.name == "f64":
         own = terms * u * magnitude  # our own sum has rounded too
         rad = own if rad is None else rad + own
-    return ctx.accumulated(dtype, mid, rad, und, magnitude=magnitude, terms=terms, steady=steady)
+    largest = largest_partial_sum(dtype, mid, magnitude)
+    below = below_last_digit(value.mid, largest[group.ids], dtype, group.sum)
+    return ctx.accumulated(dtype, mid, rad, und, magnitude=magnitude, terms=terms, steady=steady, below=below)
 
 
 def _steady(
     dtype: DType, mid: Array, magnitude: Array, terms: Array, element: Ball, value: Ball, group: _Group
 ) -> Array | bool:
     """Which sums have errors that add up (see `assay.reference.sums`): one sequential sum in `dtype` shows them."""
-    if dtype.part.mantissa <= 10:
+    if dtype.part.mantissa <= 7:
         return True
     found = group.fold(np.add, element.mid.astype(dtype.numpy), value.mid.astype(dtype.numpy))
     return np.asarray(~(np.abs(found - mid) <= np.sqrt(terms) * unit_roundoff(dtype) * magnitude))

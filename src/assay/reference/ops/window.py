@@ -115,7 +115,7 @@ def over_windows(ctx: Context, windows: tuple[WindowDim, ...], dims: tuple[int, 
         return _alike(ctx, x, windows, mid, dtype)
 
     counts = _counts(dims, windows) if _pads(windows) else None
-    return Over(reduce, terms, steady, counts)
+    return Over(reduce, terms, steady, lambda figure: np.asarray(figure.max(initial=0.0)), counts)
 
 
 def _pads(windows: tuple[WindowDim, ...]) -> bool:
@@ -169,7 +169,7 @@ def _alike(ctx: Context, x: Array, windows: tuple[WindowDim, ...], mid: Array, d
     size = np.abs(x)
     largest = windowed(np.maximum, size, windows)
     smallest = windowed(np.minimum, np.where(size == 0, np.inf, size), windows)
-    steady = largest - smallest <= 16 * terms * unit_roundoff(dtype) * largest
+    steady = largest - smallest <= min(16 * terms * unit_roundoff(dtype), 0.5) * largest
     axes = [axis for axis, w in enumerate(windows) if w.size > 1]
     moved_axes = np.moveaxis(size, axes, range(-len(axes), 0))
     few = few_valued(moved_axes.reshape(*moved_axes.shape[: -len(axes)], -1))
