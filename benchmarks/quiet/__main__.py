@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 import zlib
@@ -68,13 +69,22 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="quiet", description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from --first-seed on")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--filter", default="", help="a regular expression that the program's title is to match")
+    about = "a regular expression that the program's title is to match"
+    parser.add_argument("--filter", type=_expression, default="", help=about)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("quiet.jsonl"))
     parser.add_argument("--resume", type=Path, help="go on with this file")
     options = parser.parse_args()
     options.seeds = range(options.first_seed, options.first_seed + options.seeds)
     return options
+
+
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {e}") from e
+    return text
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

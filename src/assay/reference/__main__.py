@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
@@ -54,4 +57,8 @@ def _families(targets: Iterable[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(lines()))
+    argparse.ArgumentParser(prog="python -m assay.reference", description=__doc__.split("`: ")[1]).parse_args()
+    try:
+        print("\n".join(lines()), flush=True)
+    except BrokenPipeError:  # the reader has seen enough; Python would complain once more as it closes stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
