@@ -18,6 +18,7 @@ the next one.
 
 from assay.toolchain.environments import Toolchain, host, resolve
 from assay.toolchain.outcomes import (
+    AheadOfTime,
     Argument,
     ArrayType,
     Compiled,
@@ -35,6 +36,7 @@ from assay.toolchain.process import Limits
 from assay.toolchain.session import Worker
 
 __all__ = [
+    "AheadOfTime",
     "Argument",
     "ArrayType",
     "Compiled",

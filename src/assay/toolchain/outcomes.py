@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -95,6 +96,21 @@ class Compiled:
     seconds: float
     handle: int = field(repr=False)
     child: int = field(repr=False)  # the process that holds it, by pid
+
+
+@dataclass(frozen=True)
+class AheadOfTime:
+    """What a compiler made of a program for a device that is not there.
+
+    hlo: text of the optimized, scheduled module, constants in full. parameters, results: tuples flattened, in order.
+    seconds: wall time of the compilation alone. dump: the folder with what the compiler wrote during this compilation.
+    """
+
+    hlo: str
+    parameters: tuple[ArrayType, ...]
+    results: tuple[ArrayType, ...]
+    seconds: float
+    dump: Path | None = None
 
 
 @dataclass(frozen=True)

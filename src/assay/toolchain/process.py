@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -233,22 +233,35 @@ class Process:
     # ---- one request
 
     def ask(
-        self, header: dict[str, Any], blobs: Sequence[Any], timeout_s: float | None = None
+        self,
+        header: dict[str, Any],
+        blobs: Sequence[Any],
+        timeout_s: float | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], list[bytearray]]:
-        """The child's answer (header, blobs). Raises WorkerDied if the child ended or had to be ended."""
+        """The child's answer (header, blobs). Raises WorkerDied if the child ended or had to be ended.
+
+        watch: called a few times a second while it works; what it raises ends the child and comes out of here.
+        """
         child = self.ready()
         child.served += 1
         child.log.drain()
         child.log.tail.clear()  # what an earlier request printed is not this one's
         try:
-            return self._exchange(child, header, blobs, self.limits.timeout_s if timeout_s is None else timeout_s)
+            limit = self.limits.timeout_s if timeout_s is None else timeout_s
+            return self._exchange(child, header, blobs, limit, watch or _nothing)
         except BaseException:
             # Also KeyboardInterrupt: the answer to an abandoned request must not be taken for the next one's.
             self.end_child()
             raise
 
     def _exchange(
-        self, child: Child, header: dict[str, Any], blobs: Sequence[Any], timeout_s: float
+        self,
+        child: Child,
+        header: dict[str, Any],
+        blobs: Sequence[Any],
+        timeout_s: float,
+        watch: Callable[[], None],
     ) -> tuple[dict[str, Any], list[bytearray]]:
         request = str(header["op"])
         out = [memoryview(piece) for piece in frame(header, list(blobs)) if len(piece)]
@@ -269,6 +282,7 @@ class Process:
                     used = self.resident_bytes()
                     if used > self.limits.rss_bytes:
                         raise self._too_big(child, request, used)
+                    watch()
                 for key, mask in selector.select(max(0.0, min(deadline, next_poll) - now)):
                     if key.fd == child.log.fd:
                         child.log.drain()
@@ -344,6 +358,10 @@ class Process:
         if self._server_reaper.alive:
             self.end_child()
             self._server_reaper()
+
+
+def _nothing() -> None:
+    """What is done while nobody watches."""
 
 
 class _Incoming:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -23,6 +23,7 @@ import numpy as np
 from assay.errors import InputError
 from assay.toolchain.environments import Toolchain
 from assay.toolchain.outcomes import (
+    AheadOfTime,
     Argument,
     Array,
     ArrayType,
@@ -40,6 +41,8 @@ from assay.toolchain.process import Limits, Process, worker_environment
 from assay.toolchain.worker.wire import get_array, put_array, xla_dtype
 
 Kind = Literal["hlo-text", "hlo-proto", "stablehlo", "export"]
+
+Platform = Literal["cpu", "tpu"]
 
 NO_CASE = ""  # a pattern that no case's name matches: the file is executed, and nothing of it is lowered
 
@@ -65,6 +68,7 @@ class Worker:
         self._closed = False
         self._live = 0  # executables that the child holds
         self._loads: list[dict[str, Any]] = []  # of the files executed so far, without their cases
+        self._libtpu: tuple[int, tuple[str, ...]] | None = None  # the child that loaded it, and with which arguments
         self._process = Process(toolchain.python, self._env, self.limits)
 
     def __enter__(self) -> Worker:
@@ -94,7 +98,11 @@ class Worker:
         self._live = 0
 
     def _ask(
-        self, header: dict[str, Any], blobs: Sequence[Any] = (), timeout_s: float | None = None
+        self,
+        header: dict[str, Any],
+        blobs: Sequence[Any] = (),
+        timeout_s: float | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], list[bytearray]]:
         if self._closed:
             raise RuntimeError("this Worker is closed")
@@ -110,7 +118,7 @@ class Worker:
             if self._process.child is None:
                 for earlier in self._loads:  # what a user's file registered in the dead child is needed in this one
                     self._process.ask(earlier, (), timeout_s)
-            reply, out = self._process.ask(header, blobs, timeout_s)
+            reply, out = self._process.ask(header, blobs, timeout_s, watch)
         except BaseException:
             self._live = 0  # ask ended the child
             raise
@@ -121,7 +129,9 @@ class Worker:
         request, kind, message = str(header["op"]), str(reply["type"]), str(reply["message"])
         if reply["user"]:
             raise UserFileError(str(header["path"]), Problem(kind, message, str(reply["where"])))
-        if message.startswith("RESOURCE_EXHAUSTED") or kind == "MemoryError" or "std::bad_alloc" in message:
+        on_chip = request == "compile_for_tpu"  # then it is the chip's memory that the program does not fit into
+        exhausted = message.startswith("RESOURCE_EXHAUSTED") and not on_chip
+        if exhausted or kind == "MemoryError" or "std::bad_alloc" in message:
             child = self._process.child
             tail = child.log.lines() if child is not None else ()
             self.restart()
@@ -140,12 +150,14 @@ class Worker:
         arrays: Sequence[Array] | None = None,
         cases: Sequence[str] = (),
         timeout_s: float | None = None,
+        platform: Platform = "cpu",
     ) -> LoadedFile:
         """Execute the user's Python file and lower its programs.
 
         function: one function of it (`name` or `Class.name`), with the arguments of the file's example_args(), or with
         `arrays` in place of their leaves. Otherwise the cases that its cases() yields, or those whose names match one
-        of the patterns in `cases`. A case that fails has its `error` set; UserFileError where the file itself raises.
+        of the patterns in `cases`. platform: what jax lowers for, there or not. A case that fails has its `error` set;
+        UserFileError where the file itself raises.
         """
         blobs: list[Any] = []
         specs = None if arrays is None else [put_array(_checked(a, i), blobs) for i, a in enumerate(arrays)]
@@ -153,6 +165,7 @@ class Worker:
         if not Path(path).is_file():
             raise UserFileError(str(path), Problem("FileNotFoundError", "no such file"))
         header = {"op": "load", "path": where, "function": function, "arrays": specs, "filter": list(cases)}
+        header |= {"platform": platform}
         reply, out = self._ask(header, blobs, timeout_s)
         again = {**header, "function": None, "arrays": None, "filter": [NO_CASE]}
         if again not in self._loads:
@@ -183,6 +196,37 @@ class Worker:
         assert child is not None
         types = [tuple(_type(t) for t in reply[name]) for name in ("parameters", "results")]
         return Compiled(out[0].decode(), types[0], types[1], reply["seconds"], reply["handle"], child.pid)
+
+    def compile_for_tpu(
+        self,
+        payload: str | bytes,
+        kind: Kind,
+        topology: str,
+        options: Mapping[str, str] | None = None,
+        init_args: Sequence[str] = (),
+        dump: Path | None = None,
+        timeout_s: float | None = None,
+        watch: Callable[[], None] | None = None,
+    ) -> AheadOfTime:
+        """Compile with the toolchain's libtpu for a TPU that is not there; see `assay.targets.tpu_aot`.
+
+        init_args: flags of libtpu, which are the process's: other ones than before cost a fresh child, and handles are
+        stale then. dump: an empty folder for the snapshots. watch: called a few times a second; what it raises ends the
+        request. RequestRefused has type `NoLibtpu`, `LibtpuDoesNotLoad`, `PjrtError`, `UnknownOption` or `BadOption`.
+        """
+        child = self._process.child
+        if child and self._libtpu and self._libtpu[0] == child.pid and self._libtpu[1] != tuple(init_args):
+            self.restart()
+        header = {
+            "op": "compile_for_tpu", "kind": kind, "topology": topology, "options": dict(options or {}),
+            "init_args": list(init_args), "dump": None if dump is None else str(dump.absolute()),
+        }  # fmt: skip
+        reply, out = self._ask(header, [_bytes(payload)], timeout_s, watch)
+        child = self._process.child
+        assert child is not None
+        self._libtpu = (child.pid, tuple(init_args))
+        types = [tuple(_type(t) for t in reply[name]) for name in ("parameters", "results")]
+        return AheadOfTime(out[0].decode(), types[0], types[1], reply["seconds"], dump)
 
     def run(self, compiled: Compiled, arrays: Sequence[Array], timeout_s: float | None = None) -> list[Array]:
         """The flat results, in order; a token comes back as an empty pred array.

@@ -15,9 +15,11 @@ This folder imports nothing of assay, only itself, jax and what jax needs, and k
 Version differences are found by looking for attributes, never by version numbers.
 
     server      the fork server and what a child is
-    requests    the table of requests: describe, load, to_hlo, compile, run, release
+    requests    the table of requests: describe, load, to_hlo, compile, run, release, compile_for_tpu
     user_file   a user's Python file -> lowered cases
     programs    HLO and StableHLO in their several forms; what differs between jaxlibs
     wire        frames and arrays; the host uses these too
+    tpu         compiling for a TPU that is not there
+    pjrt        the calls of the PJRT C API that do it
     faults      ways to end badly on purpose, for tests
 """

@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import time
+from functools import partial
 
 from .faults import fault
 from .programs import (
@@ -27,6 +28,7 @@ from .programs import (
     unoptimized,
     x64,
 )
+from .tpu import compile_for_tpu
 from .user_file import load
 from .wire import Refused, get_array, put_array
 
@@ -80,17 +82,19 @@ def set_directly(options, name: str, text: str) -> bool:
     raise Refused("BadOption", f"{text!r} is not a value of {name}")
 
 
-def compile_with(module, options: dict):
-    """Compile, trying each option's text as the types it may have; XLA names the option that it does not take."""
+def compile_with(compile_once, options: dict, directly: bool = True):
+    """`compile_once(settings)`, trying each option's text as the types it may have; XLA names the option that it does
+    not take. directly: whether the debug options that jaxlib knows are those of the compiler.
+    """
     candidates = {name: option_values(text) for name, text in options.items()}
     while True:
         settings = compile_options()
         for name, text in options.items():
-            if set_directly(settings, name, text):
+            if directly and set_directly(settings, name, text):
                 candidates.pop(name, None)
         settings.env_option_overrides = [(name, values[0]) for name, values in candidates.items()]
         try:
-            return client_compile(module, settings)
+            return compile_once(settings)
         except Exception as e:
             message = str(e)
             if "No such compile option" in message:
@@ -132,7 +136,7 @@ def compile_program(state: dict, header: dict, blobs: list):
         raise Refused("HostCallback", "the program calls back into Python; only the process that traced it can run it")
     prepare_linear_algebra(payload)
     start = time.monotonic()
-    executable = compile_with(module, header["options"])
+    executable = compile_with(partial(client_compile, module), header["options"])
     seconds = time.monotonic() - start
     optimized = executable.hlo_modules()[0]
     parameters, results = signature(computation_of(optimized))
@@ -169,5 +173,5 @@ def release(state: dict, header: dict, blobs: list):
 
 REQUESTS = {
     "describe": describe, "load": load, "to_hlo": to_hlo, "compile": compile_program, "run": run, "release": release,
-    "fault": fault,
+    "compile_for_tpu": compile_for_tpu, "fault": fault,
 }  # fmt: skip

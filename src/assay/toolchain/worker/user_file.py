@@ -115,28 +115,36 @@ def example_arguments(module, name: str, function, arrays):
     raise Refused("MissingArguments", f"no arguments for {name}: define example_args() in the file, or give inputs")
 
 
-def lower(function, args):
+def lower(function, args, platform: str = "cpu"):
     """(lowered, flat arguments). Every argument keeps its parameter, used or not, so that they line up."""
     import jax
 
     try:
-        return jax.jit(function, keep_unused=True).lower(*args), jax.tree_util.tree_leaves(args)
+        return lowered_for(platform, jax.jit(function, keep_unused=True), args), jax.tree_util.tree_leaves(args)
     except TypeError:
         if not hasattr(function, "lower"):
             raise
     # A function that is already jitted with static arguments: only its own lower() knows which. The dynamic ones are
     # the choice of positions whose tree is the one it reports; an argument that is no array is static first.
-    lowered = function.lower(*args)
+    lowered = lowered_for(platform, function, args)
     wanted = lowered.in_tree
     static_first = sorted(range(len(args)), key=lambda i: hasattr(args[i], "dtype"))
     for count in range(1, len(args) + 1):
         for static in itertools.combinations(static_first, count):
             dynamic = tuple(a for i, a in enumerate(args) if i not in static)
             if jax.tree_util.tree_structure((dynamic, {})) == wanted:
-                return jax.jit(pinned(function, args, static), keep_unused=True).lower(*dynamic), (
-                    jax.tree_util.tree_leaves(dynamic)
-                )
+                whole = jax.jit(pinned(function, args, static), keep_unused=True)
+                return lowered_for(platform, whole, dynamic), jax.tree_util.tree_leaves(dynamic)
     raise Refused("StaticArguments", "cannot tell which arguments are static; pass a function of arrays only")
+
+
+def lowered_for(platform: str, jitted, args):
+    """What jax lowers for `platform`, whether or not this machine has one: some primitives become other operations."""
+    if platform == "cpu":
+        return jitted.lower(*args)
+    if not hasattr(jitted, "trace"):
+        raise Refused("Unsupported", f"this jax lowers for no other platform than its own, so not for {platform}")
+    return jitted.trace(*args).lower(lowering_platforms=(platform,))
 
 
 def pinned(function, args, static):
@@ -192,9 +200,9 @@ def expected_leaves(expected, lowered, results: list) -> list:
     return arrays
 
 
-def load_case(case: dict, function, args, expected, has_expected: bool, blobs: list, live: set) -> None:
+def load_case(case: dict, function, args, expected, has_expected: bool, blobs: list, live: set, platform: str) -> None:
     """Fill `case` with the lowered program, its arguments, results and expectation."""
-    lowered, leaves = lower(function, args)
+    lowered, leaves = lower(function, args, platform)
     module = bytecode(lowered)
     text = mlir_text(module)
     if any(name in text for name in CALLBACKS):
@@ -264,7 +272,8 @@ def load(state: dict, header: dict, blobs: list):
                     break
                 case = {"name": name, "error": None}
                 try:
-                    load_case(case, function, args, expected, has_expected, out, state["callbacks"])
+                    live = state["callbacks"]
+                    load_case(case, function, args, expected, has_expected, out, live, header["platform"])
                 except Exception as e:
                     case = {"name": name, "error": problem(e, path)}
                 cases.append(case)

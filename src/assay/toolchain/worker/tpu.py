@@ -1,0 +1,110 @@
+# mypy: ignore-errors
+"""The request that compiles for a TPU that is not there, with the libtpu of this Python.
+
+Known: libtpu reads LIBTPU_INIT_ARGS once, when it is first used, so a child that has compiled with some keeps to them;
+the host asks for a fresh child where others are wanted. Dumps of HLO are an option of each compilation.
+TPU_SKIP_MDS_QUERY keeps it from asking a cloud's metadata server where it is, and ALLOW_MULTIPLE_LIBTPU_LOAD lets
+several processes of a machine use it, which is fine as long as none talks to a device.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+
+from .pjrt import Plugin
+from .programs import (
+    computation_of,
+    exported_module,
+    hlo_proto_of,
+    hlo_text,
+    jaxlib_attribute,
+    mlir_text,
+    signature,
+    unoptimized,
+)
+from .wire import Refused
+
+ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+# Every snapshot in full, so that it can be run: by default XLA leaves out the values of large constants.
+DUMP = {"xla_dump_hlo_as_text": "true", "xla_dump_hlo_pass_re": ".*", "xla_dump_large_constants": "true"}
+
+
+def compile_for_tpu(state: dict, header: dict, blobs: list):
+    from .requests import compile_with
+
+    payload = bytes(blobs[0])
+    plugin = libtpu(state, header["init_args"])
+    form, program = given(plugin, payload, header["kind"])
+    options = dict(header["options"])
+    if header["dump"] is not None:
+        options = {"xla_dump_to": header["dump"], **DUMP, **options}
+    seconds = []
+
+    def compile_once(settings):
+        start = time.monotonic()
+        try:
+            return plugin.compile(program, form, settings.SerializeAsString(), header["topology"])
+        finally:
+            seconds.append(time.monotonic() - start)
+
+    executable = compile_with(compile_once, options, directly=False)
+    try:
+        proto = hlo_proto_of(executable.optimized())
+    finally:
+        executable.close()
+    module = jaxlib_attribute("HloModule").from_serialized_hlo_module_proto(proto)
+    parameters, results = signature(computation_of(module))
+    reply = {"seconds": seconds[-1], "parameters": parameters, "results": results}
+    return reply, [hlo_text(module).encode()]
+
+
+def libtpu(state: dict, init_args: list) -> Plugin:
+    """The plugin, loaded at the first call of this process with these arguments."""
+    text = " ".join(init_args)
+    if "libtpu" in state:
+        plugin, loaded_with = state["libtpu"]
+        if loaded_with != text:
+            raise Refused("InitArguments", f"libtpu was loaded with {loaded_with!r} in this process, not {text!r}")
+        return plugin
+    path = libtpu_path()
+    os.environ.update(ENVIRONMENT)
+    if text:
+        os.environ["LIBTPU_INIT_ARGS"] = text
+    try:
+        plugin = Plugin(path)
+    except OSError as e:
+        raise Refused("LibtpuDoesNotLoad", f"{path} does not load: {e}") from e
+    state["libtpu"] = (plugin, text)
+    return plugin
+
+
+def libtpu_path() -> str:
+    """Where libtpu.so is: TPU_LIBRARY_PATH, else in this Python's `libtpu` package."""
+    named = os.environ.get("TPU_LIBRARY_PATH")
+    if named:
+        return named
+    spec = importlib.util.find_spec("libtpu")
+    for folder in () if spec is None else spec.submodule_search_locations or ():
+        path = os.path.join(folder, "libtpu.so")
+        if os.path.exists(path):
+            return path
+    raise Refused("NoLibtpu", "this Python has no libtpu")
+
+
+def given(plugin: Plugin, payload: bytes, kind: str) -> tuple:
+    """(form, program) as PJRT_Compile takes them: StableHLO as jax gives it, HLO as it is, schedule and all."""
+    if kind in ("stablehlo", "export"):
+        return "mlir", portable(plugin, exported_module(payload) if kind == "export" else payload)
+    return "hlo", computation_of(unoptimized(payload, kind)).as_serialized_hlo_module_proto()
+
+
+def portable(plugin: Plugin, payload: bytes) -> bytes:
+    """StableHLO as a portable artifact of the newest version that jaxlib writes and libtpu reads."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    ours = tuple(int(n) for n in stablehlo.get_current_version().split("."))
+    theirs = plugin.attribute("stablehlo_current_version") or ours
+    version = ".".join(str(n) for n in min(ours, theirs))
+    return jaxlib_attribute("mlir").serialize_portable_artifact(mlir_text(payload), version)
