@@ -69,24 +69,20 @@ def command(
     request = Request(
         target=target,
         toolchain=toolchain,
-        options=dict(_pair(text) for text in option or ()),
+        options=dict(pair(text) for text in option or ()),
         flags=tuple(text if text.startswith("--") else f"--{text}" for text in flag or ()),
         seed=seed,
         inputs=inputs,
-        classes=tuple(_known(name) for name in input_class) if input_class else DEFAULT_CLASSES,
+        classes=tuple(known_class(name) for name in input_class) if input_class else DEFAULT_CLASSES,
         case=case,
-        memory_limit=_bytes(memory),
+        memory_limit=bytes_of(memory),
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         policy=policy,
         accumulation=accumulation,
         bounds=bounds,
     )
-    if json is not None and str(json) != "-":
-        if json.is_dir():
-            raise InputError(f"--json {json}: a folder; name a file in it")
-        if not json.absolute().parent.is_dir():
-            raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
+    refuse_json(json)
     with Progress() as progress:
         report = check_path(program, request, command_line(), progress.step)
     if json is not None and str(json) != "-":
@@ -99,20 +95,32 @@ def command(
     raise typer.Exit(report.exit_code)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def refuse_json(json: Path | None) -> None:
+    """Raises InputError where a report cannot be written there, before anything is done."""
+    if json is not None and str(json) != "-":
+        if json.is_dir():
+            raise InputError(f"--json {json}: a folder; name a file in it")
+        if not json.absolute().parent.is_dir():
+            raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`NAME=VALUE` taken apart. Raises InputError."""
     name, equals, value = text.lstrip("-").partition("=")
     if not equals or not name:
         raise InputError(f"--option {text}: write NAME=VALUE, e.g. xla_backend_optimization_level=0")
     return name, value
 
 
-def _known(name: str) -> str:
+def known_class(name: str) -> str:
+    """The class itself. Raises InputError where there is none of that name."""
     if name not in CLASSES:
         raise InputError(f"--input-class {name}: there is {', '.join(CLASSES)}")
     return name
 
 
-def _bytes(text: str) -> int:
+def bytes_of(text: str) -> int:
+    """`8G` -> 8589934592. Raises InputError."""
     number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
     if number and number[-1] in _UNITS:
         number, unit = number[:-1], _UNITS[number[-1]]

@@ -238,6 +238,31 @@ class _Run:
                     )
 
 
+class Steps:
+    """One instruction at a time, for those who keep the values themselves: midpoints without any drawn error.
+
+    Each step is a function of its operands alone, whatever was evaluated before.
+    """
+
+    def __init__(self, module: Module, policy: Policy, memory_limit: int = 8 << 30) -> None:
+        rng = np.random.default_rng(0)
+        self._run = _Run(module, policy, rng, None, memory_limit, None)
+        self._run.context.amplitude, self._run.context.alike = 0.0, False
+        self._rng, self._start = rng, rng.bit_generator.state
+
+    def argument(self, shape: ArrayShape, array: Array) -> Ball:
+        """An argument as a value. Raises InputError where it does not fit."""
+        value = self._run._argument(shape, [array], "of the program")
+        assert isinstance(value, Ball)
+        return value
+
+    def step(self, computation: Computation, instruction: Instruction, operands: Sequence[Value]) -> Value:
+        """The value of `instruction`, which must be the module's own and no parameter. Raises what `evaluate` does."""
+        self._rng.bit_generator.state = self._start
+        live = dict(zip(instruction.operands, operands, strict=True))
+        return self._run._instruction(computation, instruction, (), live)
+
+
 def without_radii(value: Value) -> Value:
     """For a sampled run, which has no radii: what an operation could only enclose is undecided."""
     if isinstance(value, tuple):

@@ -119,11 +119,11 @@ def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool)
         console.print(Text(f"note: {note}"), soft_wrap=True)
     if case.stderr_tail:
         console.print("last lines of the compiler:")
-        for text in _last_words(case.stderr_tail):
+        for text in last_words(case.stderr_tail):
             console.print(Text(f"  {text}"), soft_wrap=True)
 
 
-def _last_words(lines: tuple[str, ...]) -> list[str]:
+def last_words(lines: tuple[str, ...]) -> list[str]:
     """What the compiler said before it ended: the check that failed, if there is one, and a few lines up to the end.
 
     The Python stack that follows is our worker's, and tells something only where the compiler said nothing.

@@ -1,0 +1,200 @@
+"""`assay passes` on whatever the user names: compile once with a snapshot after every pass, and look for the first that
+is wrong.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from assay.checking import api
+from assay.checking.bounds import Settings, Step
+from assay.checking.judge import refusal
+from assay.errors import AssayError, InputError
+from assay.hlo.parse import parse_module
+from assay.inputs.arguments import load_arguments
+from assay.isolate.dumps import Dump, dump
+from assay.isolate.examine import told
+from assay.isolate.judgement import Inputs
+from assay.isolate.pipeline import Attribution, find_culprit
+from assay.oracle.verdict import Verdict
+from assay.programs.load import load, parse_source
+from assay.programs.program import Program
+from assay.report.passes import Culprit, Looked, PassesCase, PassesReport
+from assay.targets.snapshots import Snapshot, read
+from assay.toolchain import RequestRefused, Worker, WorkerDied
+from assay.toolchain.outcomes import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """walk_all: evaluate every snapshot. keep: a folder for the dumps, which are else thrown away."""
+
+    walk_all: bool = False
+    keep: Path | None = None
+
+
+def passes(
+    source: str, request: api.Request, options: Options, command: str = "", step: Step = lambda _: None
+) -> PassesReport:
+    """For every program that `source` names the first pass that is wrong. A folder with the snapshots of a compilation
+    is taken as it is. Raises AssayError where it cannot begin.
+    """
+    path = parse_source(source).path
+    api.refuse_unknown_names(request)
+    if path.is_dir() and any(".after_" in entry.name for entry in path.iterdir()):
+        return _report(source, request, "", [_from_folder(path, request, options, step)], command)
+    with api._worker(request, step) as (worker, versions):
+        step("reading the program")
+        arguments = None
+        if request.inputs is not None and parse_source(source).function is not None:
+            arguments = load_arguments(request.inputs, None)
+        programs = api._alive(source, lambda: load(source, worker, arguments, request.case))
+        settings = api._settings(request, versions)
+        cases = [_case(program, request, options, settings, worker, step) for program in programs]
+    return _report(source, request, api._words(versions), cases, command)
+
+
+def _report(source: str, request: api.Request, toolchain: str, cases: list[PassesCase], command: str) -> PassesReport:
+    return PassesReport(source, request.target, toolchain or "a dump", request.seed, tuple(cases), command)
+
+
+def _from_folder(folder: Path, request: api.Request, options: Options, step: Step) -> PassesCase:
+    """The snapshots of a dump; the first of them stands for the program."""
+    snapshots = read(folder)
+    module = parse_module(snapshots[0].text(), source=str(snapshots[0].path))
+    program = Program(folder.name, module=module)
+    settings = api._settings(request, {})
+    return _attributed(program, request, options, settings, Dump(snapshots, Snapshot.text, 0.0), step)
+
+
+def _case(
+    program: Program, request: api.Request, options: Options, settings: Settings, worker: Worker, step: Step
+) -> PassesCase:
+    if program.problem is not None or program.module is None:
+        return PassesCase(program.name, Verdict.INVALID, program.problem or "no module")
+    if (refused := refusal(program, settings)) is not None:
+        return PassesCase(program.name, refused.verdict, refused.why)
+    telling = partial(api._tell, step, program.name)
+    with _folder(options.keep, program.name) as folder:
+        try:
+            found = _dumped(program, request, settings, worker, folder, telling)
+        except _Died as died:
+            return died.case
+        return _attributed(program, request, options, settings, found, telling)
+
+
+class _Died(Exception):
+    """Carries the verdict on a compiler that ended, or did not end."""
+
+    def __init__(self, case: PassesCase) -> None:
+        super().__init__(case.why)
+        self.case = case
+
+
+@contextmanager
+def _folder(keep: Path | None, name: str) -> Iterator[Path]:
+    """An empty folder for one program's dump, pruned afterwards unless it is to be kept."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="assay-passes-") as folder:
+            yield Path(folder)
+        return
+    folder_ = keep / "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+    if folder_.exists() and any(folder_.iterdir()):
+        raise InputError(f"--keep {folder_}: not empty; name another folder")
+    folder_.mkdir(parents=True, exist_ok=True)
+    yield folder_
+
+
+def _dumped(
+    program: Program, request: api.Request, settings: Settings, worker: Worker, folder: Path, step: Step
+) -> Dump:
+    """The snapshots of one compilation. A compiler that ends is tried once more; raises _Died with the verdict."""
+    try:
+        try:
+            step("compiling with snapshots")
+            return dump(worker, program, request.target, folder, settings.options)
+        except WorkerDied as death:
+            if death.kind == "resource":
+                raise _Died(
+                    PassesCase(program.name, Verdict.UNVERIFIED, f"the compiler needs too much memory: {death.detail}")
+                ) from death
+            raise _Died(_death(program, request, settings, worker, folder, step, death)) from death
+    except RequestRefused as refused:
+        if refused.type in ("UnknownOption", "BadOption"):
+            raise InputError(f"--option: {one_line(refused.message)}") from refused
+        why = f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}"
+        raise _Died(PassesCase(program.name, Verdict.INVALID, why)) from refused
+
+
+def _death(
+    program: Program,
+    request: api.Request,
+    settings: Settings,
+    worker: Worker,
+    folder: Path,
+    step: Step,
+    death: WorkerDied,
+) -> PassesCase:
+    """A crash or a hang, seen twice, is the compiler's: the pass is the one that was next in the last snapshot."""
+    step("the compiler ended; trying once more, alone")
+    shutil.rmtree(folder)
+    folder.mkdir()
+    verdict = Verdict.CRASH if death.kind == "crash" else Verdict.HANG
+    try:
+        dump(worker, program, request.target, folder, settings.options)
+    except WorkerDied as again:
+        why = f"{again.detail} during {again.request}, twice"
+        return PassesCase(program.name, verdict, why, culprit=_last(folder), stderr_tail=again.stderr_tail)
+    return PassesCase(
+        program.name, Verdict.NONDETERMINISTIC, f"{death.detail} during {death.request} in one of two runs"
+    )
+
+
+def _last(folder: Path) -> Culprit | None:
+    """Where a compilation stood when it ended: between the last snapshot and the next."""
+    try:
+        last = read(folder)[-1]
+    except AssayError:
+        return None
+    name = last.before or last.after
+    return Culprit(name, last.pipeline, last.label, last.label, (name,))
+
+
+def _attributed(
+    program: Program, request: api.Request, options: Options, settings: Settings, found: Dump, step: Step
+) -> PassesCase:
+    inputs = [Inputs(words, tuple(arguments)) for words, arguments in api._inputs(program, request)]
+    words = tuple(each.words for each in inputs)
+    assert program.module is not None
+    try:
+        attribution = find_culprit(
+            program.module, found.snapshots, inputs, settings, step, options.walk_all, found.text
+        )
+    except InputError:
+        raise
+    except AssayError as error:
+        return PassesCase(program.name, Verdict.UNVERIFIED, told(error), words, snapshots=len(found.snapshots))
+    return _told(program, words, attribution, found.compile_s)
+
+
+def _told(program: Program, inputs: tuple[str, ...], attribution: Attribution, compile_s: float) -> PassesCase:
+    looks = tuple(Looked(look.snapshot.label, str(look.state), look.why, look.repeat) for look in attribution.looks)
+    return PassesCase(
+        program.name,
+        attribution.verdict,
+        attribution.why,
+        inputs,
+        attribution.culprit,
+        looks,
+        attribution.snapshots,
+        attribution.evaluated,
+        attribution.spared,
+        {"compile": compile_s, **attribution.seconds},
+        program.notes,
+    )

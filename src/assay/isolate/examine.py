@@ -1,0 +1,187 @@
+"""Looks at one snapshot at a time: reads it, evaluates it in lockstep with those before, and judges its results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.weigh import Weighed
+from assay.errors import AssayError, ReferenceLimit, Unsupported
+from assay.hlo.module import Module
+from assay.hlo.parse import parse_module
+from assay.isolate.judgement import Inputs, Judge, apart, stored
+from assay.isolate.lockstep import Lockstep
+from assay.isolate.signature import check_parameters, check_results
+from assay.isolate.walk import State
+from assay.reference.evaluator import evaluate
+from assay.reference.value import Array, Ball, Token, flatten
+from assay.targets.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of one snapshot.
+
+    why: for unverified ones. inputs: which of the sets of inputs shows the difference, and weighed: how. repeat:
+    whether its text is that of the snapshot before.
+    """
+
+    snapshot: Snapshot
+    state: State
+    why: str = ""
+    inputs: int = 0
+    weighed: Weighed | None = None
+    repeat: bool = False
+
+
+@dataclass(slots=True)
+class Examiner:
+    """The snapshots of one compilation of `program`, on all sets of inputs.
+
+    read: the HLO text of a snapshot. Raises, from `look`, nothing but what the machine does.
+    """
+
+    program: Module
+    snapshots: Sequence[Snapshot]
+    inputs: Sequence[Inputs]
+    settings: Settings
+    step: Step
+    read: Callable[[Snapshot], str] = Snapshot.text
+    seconds: dict[str, float] = field(default_factory=dict)
+    judges: list[Judge] = field(default_factory=list)
+    looks: dict[int, Look] = field(default_factory=dict)
+    lockstep: Lockstep = field(init=False)
+    _judged: dict[tuple[int, ...], tuple[int, Weighed] | None] = field(default_factory=dict)
+    _text: tuple[int, bytes] | None = None  # of the snapshot looked at last
+    _end: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.lockstep = Lockstep(self.settings.policy, self.settings.memory_limit, self._check_time)
+        for inputs in self.inputs:
+            first = self._values(self._numbers(self.program, inputs))
+            self.judges.append(Judge(self.program, inputs, self.settings, self.step, first, self.seconds))
+
+    def look(self, index: int) -> State:
+        """What the snapshot at `index` says, worked out once."""
+        if index not in self.looks:
+            self.step(f"evaluating snapshot {index + 1} of {len(self.snapshots)}")
+            self.looks[index] = self._look(index)
+        return self.looks[index].state
+
+    def module(self, index: int) -> Module:
+        """A snapshot's module; of the program itself for -1. Raises HloSyntaxError."""
+        if index < 0:
+            return self.program
+        snapshot = self.snapshots[index]
+        return parse_module(self.read(snapshot), source=snapshot.path.name)
+
+    def confirmed(self, index: int) -> bool:
+        """Whether a snapshot that differs does so when it is executed whole, by itself, and beyond its own bounds.
+        Where it does not it counts as one that agrees.
+        """
+        look = self.looks[index]
+        judge = self.judges[look.inputs]
+        module = self.module(index)
+        self.step(f"executing snapshot {index + 1} whole")
+        weighed = judge.wrong(self._whole(module, judge.inputs))
+        if weighed is not None:
+            own = Bounds(module, judge.inputs.arguments, self.settings, self.step, self.seconds)
+            if apart(weighed, own.sharp()[0]):
+                self.looks[index] = Look(look.snapshot, State.DIFFERS, "", look.inputs, weighed)
+                return True
+        self.looks[index] = Look(look.snapshot, State.AGREES, "inside the bounds of both")
+        self._judged.clear()
+        return False
+
+    def agrees_whole(self, index: int, inputs: int) -> bool:
+        """Whether a snapshot, executed whole by itself, agrees on one set of inputs."""
+        if index < 0:
+            return True
+        self.step(f"executing snapshot {index + 1} whole")
+        judge = self.judges[inputs]
+        return judge.wrong(self._whole(self.module(index), judge.inputs)) is None
+
+    def stored(self, index: int, inputs: int) -> list[Array]:
+        """A snapshot's results on one set of inputs, as its outputs hold them."""
+        return stored(self._values(self._numbers(self.module(index), self.inputs[inputs])))
+
+    # ---- one snapshot
+
+    def _look(self, index: int) -> Look:
+        snapshot = self.snapshots[index]
+        try:
+            text = self.read(snapshot)
+            digest = blake2b(text.encode()).digest()
+            if self._text is not None and self._text[1] == digest:
+                before = self.looks[self._text[0]]
+                return Look(snapshot, before.state, before.why, before.inputs, before.weighed, repeat=True)
+            start = time.monotonic()
+            module = parse_module(text, source=snapshot.path.name)
+            self._spent("reading", start)
+            self._text = index, digest
+            found = self._difference(module)
+        except AssayError as error:
+            return Look(snapshot, State.UNVERIFIED, told(error))
+        if found is None:
+            return Look(snapshot, State.AGREES)
+        return Look(snapshot, State.DIFFERS, "", *found)
+
+    def _difference(self, module: Module) -> tuple[int, Weighed] | None:
+        """The first set of inputs on which a module's results are wrong, and how."""
+        check_parameters(self.program, module)
+        check_results(self.program, module)
+        for place, judge in enumerate(self.judges):
+            numbers = self._numbers(module, judge.inputs)
+            known = (place, *numbers)
+            if known not in self._judged:
+                weighed = judge.wrong(self._values(numbers))
+                self._judged[known] = None if weighed is None else (place, weighed)
+            if (found := self._judged[known]) is not None:
+                return found
+        return None
+
+    def _values(self, numbers: Sequence[int]) -> list[Ball | Token]:
+        return [self.lockstep.value(number) for number in numbers]
+
+    def _numbers(self, module: Module, inputs: Inputs) -> list[int]:
+        self._end = time.monotonic() + self.settings.reference_timeout_s
+        start = time.monotonic()
+        try:
+            return self.lockstep.results(module, inputs.arguments)
+        finally:
+            self._spent("snapshots", start)
+
+    def _whole(self, module: Module, inputs: Inputs) -> list[Ball | Token]:
+        self._end = time.monotonic() + self.settings.reference_timeout_s
+        start = time.monotonic()
+        found = evaluate(
+            module,
+            inputs.arguments,
+            self.settings.policy,
+            rng=np.random.default_rng(0),
+            amplitude=0.0,
+            alike=False,
+            memory_limit=self.settings.memory_limit,
+            deadline=self._check_time,
+        )
+        self._spent("confirming", start)
+        return flatten(found.value)
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._end:
+            limit = self.settings.reference_timeout_s
+            raise ReferenceLimit(f"one snapshot took longer than {limit:g} s; raise it with --reference-timeout")
+
+    def _spent(self, name: str, start: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+
+def told(error: AssayError) -> str:
+    """Why a snapshot is not verified, in one line."""
+    text = " ".join(str(error).split())
+    return f"unsupported: {text}" if isinstance(error, Unsupported) else text

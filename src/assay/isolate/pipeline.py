@@ -1,0 +1,130 @@
+"""The first pass whose result differs from the unoptimized program's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from assay.checking.bounds import Settings, Step
+from assay.hlo.module import Module
+from assay.isolate.examine import Examiner, Look
+from assay.isolate.judgement import Inputs
+from assay.isolate.region import changed
+from assay.isolate.walk import PROGRAM, Interval, State, by_halves, everywhere
+from assay.oracle.verdict import Verdict
+from assay.report.passes import Culprit, Wrong
+from assay.targets.snapshots import START, Snapshot, interval
+
+CONVERSION = "conversion to HLO"
+"""What stands between the program as it was given and the first module that XLA dumps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What the snapshots say. looks: those that were looked at, in order. evaluated, spared: instructions that were,
+    and that an earlier snapshot had.
+    """
+
+    verdict: Verdict
+    why: str
+    culprit: Culprit | None
+    looks: tuple[Look, ...]
+    snapshots: int
+    evaluated: int
+    spared: int
+    seconds: dict[str, float]
+
+
+def find_culprit(
+    program: Module,
+    snapshots: Sequence[Snapshot],
+    inputs: Sequence[Inputs],
+    settings: Settings,
+    step: Step = lambda _: None,
+    walk_all: bool = False,
+    read: Callable[[Snapshot], str] = Snapshot.text,
+) -> Attribution:
+    """Which of `snapshots`, those of one compilation of `program`, is the first with wrong results on some of `inputs`.
+
+    walk_all: evaluate every one, not by halves. read: how the text of one is had. Raises what evaluating the program
+    itself raises: Unsupported, ReferenceLimit, InputError.
+    """
+    examiner = Examiner(program, snapshots, inputs, settings, step, read)
+    culprit = None
+    while (found := (everywhere if walk_all else by_halves)(len(snapshots), examiner.look)) is not None:
+        if examiner.confirmed(found.bad):
+            culprit = _culprit(examiner, _sure(examiner, found))
+            break
+    looks = tuple(examiner.looks[index] for index in sorted(examiner.looks))
+    verdict, why = _verdict(looks, culprit)
+    lockstep = examiner.lockstep
+    seconds = examiner.seconds
+    return Attribution(verdict, why, culprit, looks, len(snapshots), lockstep.evaluated, lockstep.spared, seconds)
+
+
+def _sure(examiner: Examiner, found: Interval) -> Interval:
+    """The interval, begun where a snapshot executed whole agrees."""
+    good = found.good
+    inputs = examiner.looks[found.bad].inputs
+    while not examiner.agrees_whole(good, inputs):
+        good = next((i for i in reversed(range(good)) if examiner.look(i) == State.AGREES), PROGRAM)
+    return Interval(good, found.bad)
+
+
+def _verdict(looks: Sequence[Look], culprit: Culprit | None) -> tuple[Verdict, str]:
+    if culprit is not None:
+        return Verdict.MISMATCH, ""
+    verified = [look for look in looks if look.state != State.UNVERIFIED]
+    if not verified:
+        return Verdict.UNVERIFIED, looks[-1].why if looks else "there is no snapshot"
+    if looks[-1].state == State.UNVERIFIED:
+        last = verified[-1].snapshot.label
+        first = next(look for look in looks if look.snapshot.index > verified[-1].snapshot.index)
+        return Verdict.UNVERIFIED, f"all agree up to {last}; from {first.snapshot.label} on: {first.why}"
+    return Verdict.AGREE, ""
+
+
+def _culprit(examiner: Examiner, found: Interval) -> Culprit:
+    chain = tuple(examiner.snapshots)
+    bad, good = chain[found.bad], None if found.good == PROGRAM else chain[found.good]
+    passes = interval(good, bad, chain)
+    look = examiner.looks[found.bad]
+    region = changed(examiner.module(found.good), examiner.module(found.bad))
+    return Culprit(
+        _name(bad, passes),
+        bad.pipeline,
+        bad.label,
+        "" if good is None else good.label,
+        passes,
+        tuple(place.instruction.name for place in region.after or region.before),
+        tuple(place.text for place in region.before),
+        tuple(place.text for place in region.after),
+        tuple(_wrong(examiner, look, found.good)),
+        examiner.inputs[look.inputs].words,
+    )
+
+
+def _name(bad: Snapshot, passes: Sequence[str]) -> str:
+    """The pass to name: the one that ran last. Where a pipeline only begins there, the last that is known to have run
+    before.
+    """
+    if bad.after not in (START, "after_optimizations", "before_optimizations"):
+        return bad.after
+    return passes[-1] if passes else CONVERSION
+
+
+def _wrong(examiner: Examiner, look: Look, good: int) -> Iterator[Wrong]:
+    """What each output that is wrong has at its worst element."""
+    assert look.weighed is not None
+    earlier = None if good == PROGRAM else examiner.stored(good, look.inputs)
+    for index, compared in enumerate(look.weighed.comparisons):
+        if compared.outside and compared.peak is not None:
+            yield Wrong(
+                index,
+                compared.peak,
+                f"{compared.peak_reference} ± {compared.peak_radius:.3g}",
+                "" if earlier is None else str(earlier[index][compared.peak].item()),
+                str(compared.peak_target),
+                compared.outside,
+                compared.elements,
+            )
