@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from assay.cli import check, doctor, policies, toolchain
+from assay.cli import bisect, check, doctor, passes, policies, toolchain
 
 app = typer.Typer(
     help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
@@ -13,6 +13,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("check")(check.command)
+app.command("bisect")(bisect.command)
+app.command("passes")(passes.command)
 app.command("doctor")(doctor.command)
 app.command("policies")(policies.command)
 app.add_typer(toolchain.app, name="toolchain")

@@ -47,6 +47,10 @@ class NoFit(Exception):
     """This interpreter has no release that meets the requirements."""
 
 
+class NotNow(ToolchainError):
+    """Nothing was installed for a reason that has nothing to do with the release: no network, a full disk."""
+
+
 @dataclass(frozen=True)
 class Install:
     """Make an environment of `interpreter` in `folder` with `needed`; the installer inherits the descriptor `lock`."""
@@ -126,7 +130,9 @@ def _call(command: Sequence[str], order: Install) -> None:
         return
     text = log_path.read_bytes()[at:].decode(errors="replace")
     if any(word in text for word in NO_NETWORK):
-        raise ToolchainError("no network, or the package index does not answer: nothing was installed")
+        raise NotNow("no network, or the package index does not answer: nothing was installed")
+    if "No space left on device" in text:
+        raise NotNow(f"{order.folder.parent}: the disk is full; free some, or set ASSAY_CACHE to a folder elsewhere")
     if any(word in text for word in NO_FIT):
         raise NoFit(_telling_line(text))
     raise ToolchainError(f"{os.path.basename(command[0])} failed: {_telling_line(text)}")
@@ -138,7 +144,7 @@ def _telling_line(text: str) -> str:
     return one_line((errors or lines or ["it said nothing"])[-1], 300)
 
 
-# ---- what is published; asked only to explain a failure
+# ---- what is published; asked to explain a failure, and for the row of releases that a bisection goes along
 
 
 def published_versions(name: str, pythons: Sequence[Interpreter]) -> list[str]:
@@ -151,6 +157,12 @@ def published_pythons(name: str, version: str, pythons: Sequence[Interpreter]) -
     minors = [f"3.{minor}" for minor in range(OLDEST[1] - 1, 16)]
     options = ["--only-binary", ":all:", "--implementation", "cp", "--python-version"]
     return [minor for minor in minors if version in _index(name, [*options, minor], pythons)]
+
+
+def fitting_versions(name: str, minors: Sequence[str], pythons: Sequence[Interpreter]) -> list[str]:
+    """Versions of a distribution with a wheel for one of the Pythons `minors` (`3.11`); [] if that cannot be told."""
+    options = ["--only-binary", ":all:", "--implementation", "cp", "--python-version"]
+    return list(dict.fromkeys(version for minor in minors for version in _index(name, [*options, minor], pythons)))
 
 
 def _index(name: str, options: Sequence[str], pythons: Sequence[Interpreter]) -> list[str]:
