@@ -132,7 +132,7 @@ def _call(command: Sequence[str], order: Install) -> None:
     if any(word in text for word in NO_NETWORK):
         raise NotNow("no network, or the package index does not answer: nothing was installed")
     if "No space left on device" in text:
-        raise NotNow(f"{order.folder.parent}: the disk is full; free some, or set ASSAY_CACHE to a folder elsewhere")
+        raise NotNow(f"{order.folder.parent}: No space left on device: free some, or set ASSAY_CACHE to another folder")
     if any(word in text for word in NO_FIT):
         raise NoFit(_telling_line(text))
     raise ToolchainError(f"{os.path.basename(command[0])} failed: {_telling_line(text)}")
