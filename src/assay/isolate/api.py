@@ -86,7 +86,10 @@ def _case(
             found = _dumped(program, request, settings, worker, folder, telling)
         except _Died as died:
             return died.case
-        return _attributed(program, request, options, settings, found, telling)
+        case = _attributed(program, request, options, settings, found, telling)
+        if found.executable is not None:
+            worker.release(found.executable.compiled)
+        return case
 
 
 class _Died(Exception):
@@ -174,7 +177,14 @@ def _attributed(
     assert program.module is not None
     try:
         attribution = find_culprit(
-            program.module, found.snapshots, inputs, settings, step, options.walk_all, found.text
+            program.module,
+            found.snapshots,
+            inputs,
+            settings,
+            step,
+            options.walk_all,
+            found.text,
+            None if found.executable is None else found.executable.run,
         )
     except InputError:
         raise
@@ -197,4 +207,5 @@ def _told(program: Program, inputs: tuple[str, ...], attribution: Attribution, c
         attribution.spared,
         {"compile": compile_s, **attribution.seconds},
         program.notes,
+        attribution.stderr_tail,
     )

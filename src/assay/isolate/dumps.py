@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from assay.errors import InputError
+from assay.isolate.executable import Executable
 from assay.programs.program import Program
 from assay.targets import cpu, tpu_aot
 from assay.targets.snapshots import OPTIONS, Snapshot, read
@@ -25,12 +26,13 @@ some times that. Where less than FREE_BYTES plus PER_BYTE for each byte of the p
 @dataclass(frozen=True, slots=True)
 class Dump:
     """text: of a snapshot, with the values of all constants. compile_s: wall seconds of the compilation, dumping
-    included.
+    included. executable: where it can be run.
     """
 
     snapshots: tuple[Snapshot, ...]
     text: Callable[[Snapshot], str]
     compile_s: float
+    executable: Executable | None = None
 
 
 def dump(worker: Worker, program: Program, target: str, folder: Path, options: Mapping[str, str]) -> Dump:
@@ -56,8 +58,7 @@ def _dump_on_cpu(worker: Worker, program: Program, folder: Path, options: Mappin
             raise
         compiled = cpu.compile(worker, program.payload, program.kind, {**wanted, "xla_dump_hlo_as_proto": "true"})
         text = partial(_in_full, worker)
-    worker.release(compiled)
-    return Dump(_pruned(folder), text, compiled.seconds)
+    return Dump(_pruned(folder), text, compiled.seconds, Executable(worker, program, options, compiled))
 
 
 def _in_full(worker: Worker, snapshot: Snapshot) -> str:

@@ -4,35 +4,52 @@ Values are midpoints: the result in exact arithmetic, in float64, with no roundi
 (see `Context`, a sampled run of amplitude 0). Two tables make them shared:
 
     expression -> number    an instruction that computes the same of the same operands (`expressions`)
-    contents -> number      an array that is, but for float64's own rounding, one that is there already
+    contents -> number      an array that is one that is there already
 
-By the second a rewrite that keeps a value ends where it kept it: all that follows is found in the first. A correct
-rewrite of real arithmetic moves midpoints by some 1e-16 of their size and a wrong one by a multiple of the type's own
-precision or more, so NEAR lies between: 2^13 times finer than the type. What is given an earlier number in spite of a
-difference is therefore less than a rounding away from it, and never more however many snapshots there are, for each is
-compared with the one that is kept. Integers and f64 have to be equal.
+By the second a rewrite that keeps a value ends where it kept it: all that follows is found in the first. One array is
+another where they differ by float64's own rounding alone, which moves midpoints by some 1e-16 of their size (`near`:
+2^13 times finer than the type), or where it lies in the other's ball, worked out for the one instruction that made it
+on exact operands: so a rewrite is legal that rounds a constant or groups factors anew. Differences do not add up over
+many snapshots, for each array is compared with the one that is kept. Integers have to be equal, f64 nearly.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
-from assay.errors import ReferenceLimit
+from assay.errors import AssayError, ReferenceLimit
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 from assay.isolate.expressions import Expressions, Key, Ref, flat, walk
+from assay.reference.context import unit_roundoff
 from assay.reference.evaluator import Steps
 from assay.reference.memory import keep_freed_memory
 from assay.reference.policy import Policy
-from assay.reference.value import Array, Ball, Token, Value
+from assay.reference.value import Array, Ball, Token, Value, flatten
+
+Alike = list[tuple[float, int]]
+"""Sketches of the values of one type and shape, in order, each with its number."""
 
 NEAR_BITS = 13
 SAMPLED = 512  # elements that a sketch is made of
 CANDIDATES = 8
+NOISE = 1e-9  # how far sketches of values may be apart that are the same but for float64's rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The instruction that made a value: leaf number `leaf` of its result."""
+
+    module: Module
+    computation: Computation
+    instruction: Instruction
+    operands: tuple[Ref, ...]
+    leaf: int
 
 
 @dataclass(slots=True)
@@ -51,11 +68,16 @@ class Lockstep:
     expressions: Expressions = field(default_factory=Expressions)
     _numbers: dict[Key, Ref] = field(default_factory=dict)
     _values: dict[int, Ball | Token] = field(default_factory=dict)
-    _near: dict[tuple[str, tuple[int, ...]], list[tuple[float, int]]] = field(default_factory=dict)
+    _near: dict[tuple[str, tuple[int, ...]], Alike] = field(default_factory=dict)
+    _origins: dict[int, Origin] = field(default_factory=dict)
+    _radii: dict[int, Array | None] = field(default_factory=dict)  # of single instructions; None where they say nothing
     _touched: set[int] = field(default_factory=set)
     _next: int = 0
     _held: int = 0
     _steps: Steps | None = None
+    _module: Module | None = None
+    _balls: Steps | None = None
+    _balls_of: Module | None = None
 
     def refs(self, module: Module, arguments: Sequence[Array]) -> dict[str, Ref]:
         """The refs of the entry's instructions by name, on one array for each array among its parameters.
@@ -64,7 +86,7 @@ class Lockstep:
         """
         keep_freed_memory()
         self._touched = set()
-        self._steps = Steps(module, self.policy)
+        self._steps, self._module = Steps(module, self.policy), module
         self.expressions.enter(module)
         remaining = list(arguments)
         entering = [self._argument(parameter.shape, remaining) for parameter in module.entry.parameters]
@@ -101,37 +123,77 @@ class Lockstep:
         assert self._steps is not None
         self.evaluated += 1
         value = self._steps.step(computation, instruction, [self._assembled(operand) for operand in operands])
-        found = self._numbers[key] = self._registered(value)
+        assert self._module is not None
+        origin = Origin(self._module, computation, instruction, operands, 0)
+        found = self._numbers[key] = self._registered(value, origin, count())
         return found
 
     def _assembled(self, ref: Ref) -> Value:
         return tuple(map(self._assembled, ref)) if isinstance(ref, tuple) else self._values[ref]
 
-    def _registered(self, value: Value) -> Ref:
-        return tuple(map(self._registered, value)) if isinstance(value, tuple) else self._register(value)
+    def _registered(self, value: Value, origin: Origin, leaf: Iterator[int]) -> Ref:
+        if isinstance(value, tuple):
+            return tuple([self._registered(element, origin, leaf) for element in value])
+        return self._register(value, replace(origin, leaf=next(leaf)))
 
-    def _register(self, value: Ball | Token) -> int:
-        """The number of an equal value, or a new one."""
+    def _register(self, value: Ball | Token, origin: Origin | None = None) -> int:
+        """The number of a value that is the same, or a new one."""
         if isinstance(value, Token):
             self._values.setdefault(-1, value)
             return -1
         alike = self._near.setdefault((value.dtype.name, value.dims), [])
-        sketch, reach = _sketch(value)
-        start = bisect.bisect_left(alike, (sketch - reach, -1))
-        for other_sketch, number in alike[start : start + CANDIDATES]:
-            if other_sketch > sketch + reach:
-                break
-            other = self._values[number]
-            if isinstance(other, Ball) and near(value, other):
-                self._touched.add(number)
-                return number
+        sketch, size = _sketch(value)
+        for number in (*self._alike(alike, sketch, size, value), *self._legal(alike, sketch, size, value, origin)):
+            self._touched.add(number)
+            return number
         number = self._next
+        if origin is not None:
+            self._origins[number] = origin
         self._next += 1
         self._hold(value)
         self._values[number] = value
         self._touched.add(number)
         bisect.insort(alike, (sketch, number))
         return number
+
+    def _alike(self, alike: Alike, sketch: float, size: float, value: Ball) -> Iterator[int]:
+        """Values that differ by the rounding of float64 alone."""
+        for number in _within(alike, sketch, size * NOISE):
+            other = self._values[number]
+            if isinstance(other, Ball) and near(value, other):
+                yield number
+
+    def _legal(self, alike: Alike, sketch: float, size: float, value: Ball, origin: Origin | None) -> Iterator[int]:
+        """Values whose instruction might have given this one."""
+        dtype = value.dtype
+        if origin is None or not (dtype.is_float or dtype.is_complex) or value.und is not None or value.mid.size == 0:
+            return
+        for number in _within(alike, sketch, size * 4 * unit_roundoff(dtype)):
+            radius = self._radius(number)
+            other = self._values[number]
+            if radius is not None and isinstance(other, Ball):
+                with np.errstate(all="ignore"):
+                    if ((np.abs(value.mid - other.mid) <= radius) | _both_same(value.mid, other.mid)).all():
+                        yield number
+
+    def _radius(self, number: int) -> Array | None:
+        """How far the instruction that made a value may be off on exact operands; None where that is not known."""
+        if number not in self._radii:
+            self._radii[number] = self._worked_out(number)
+        return self._radii[number]
+
+    def _worked_out(self, number: int) -> Array | None:
+        origin = self._origins.get(number)
+        if origin is None or any(ref not in self._values for operand in origin.operands for ref in flat(operand)):
+            return None
+        if origin.module is not self._balls_of or self._balls is None:
+            self._balls, self._balls_of = Steps(origin.module, self.policy, balls=True), origin.module
+        operands = [self._assembled(operand) for operand in origin.operands]
+        try:
+            ball = flatten(self._balls.step(origin.computation, origin.instruction, operands))[origin.leaf]
+        except AssayError:
+            return None
+        return ball.rad if isinstance(ball, Ball) and ball.und is None else None
 
     # ---- memory
 
@@ -148,6 +210,8 @@ class Lockstep:
         lost = {number for number in self._values if number >= 0 and number not in self._touched}
         for number in lost:
             value = self._values.pop(number)
+            self._origins.pop(number, None)
+            self._radii.pop(number, None)
             assert isinstance(value, Ball)
             self._held -= _own_bytes(value)
         for alike in self._near.values():
@@ -171,14 +235,27 @@ def near(a: Ball, b: Ball) -> bool:
         return True
     part = a.dtype.part
     if not (a.dtype.is_float or a.dtype.is_complex) or part.bits >= 64:
-        return bool(((a.mid == b.mid) | (np.isnan(a.mid) & np.isnan(b.mid))).all()) if part.is_float else False
+        return part.is_float and bool(_both_same(a.mid, b.mid).all())
     with np.errstate(all="ignore"):
         close = np.abs(a.mid - b.mid) <= 2.0 ** -(part.mantissa + NEAR_BITS) * np.abs(a.mid)
-        return bool((close | (a.mid == b.mid) | (np.isnan(a.mid) & np.isnan(b.mid))).all())
+        return bool((close | _both_same(a.mid, b.mid)).all())
+
+
+def _both_same(a: Array, b: Array) -> Array:
+    same: Array = (a == b) | (np.isnan(a) & np.isnan(b))
+    return same
+
+
+def _within(alike: Alike, sketch: float, reach: float) -> list[int]:
+    """The numbers of a few values whose sketches are close, the closest first."""
+    start = bisect.bisect_left(alike, (sketch - reach, -1))
+    end = bisect.bisect_right(alike, (sketch + reach, 1 << 62))
+    nearest = sorted(alike[start:end], key=lambda entry: abs(entry[0] - sketch))
+    return [number for _, number in nearest[:CANDIDATES]]
 
 
 def _sketch(value: Ball) -> tuple[float, float]:
-    """A number that near values have nearly alike, and how nearly."""
+    """A number that close values have nearly alike, and the size of what it is made of."""
     mid = value.mid.reshape(-1) if value.mid.flags.c_contiguous else value.mid.flat
     step = max(1, value.mid.size // SAMPLED)
     sample = np.asarray(mid[::step][:SAMPLED])
@@ -189,7 +266,7 @@ def _sketch(value: Ball) -> tuple[float, float]:
         total, size = float(terms.sum()), float(np.abs(terms).sum())
     if not np.isfinite(size):
         return 0.0, 0.0
-    return total, size * 1e-9
+    return total, size
 
 
 _WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.5, SAMPLED + 1)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from assay.checking.bounds import Settings, Step
+from assay.checking.weigh import Weighed
 from assay.hlo.module import Module
 from assay.isolate.examine import Examiner, Look
+from assay.isolate.executable import BELOW, Execution, Run, executed
 from assay.isolate.judgement import Inputs
 from assay.isolate.region import changed
 from assay.isolate.walk import PROGRAM, Interval, State, by_halves, everywhere
@@ -33,6 +35,7 @@ class Attribution:
     evaluated: int
     spared: int
     seconds: dict[str, float]
+    stderr_tail: tuple[str, ...] = ()
 
 
 def find_culprit(
@@ -43,11 +46,13 @@ def find_culprit(
     step: Step = lambda _: None,
     walk_all: bool = False,
     read: Callable[[Snapshot], str] = Snapshot.text,
+    run: Run | None = None,
 ) -> Attribution:
     """Which of `snapshots`, those of one compilation of `program`, is the first with wrong results on some of `inputs`.
 
-    walk_all: evaluate every one, not by halves. read: how the text of one is had. Raises what evaluating the program
-    itself raises: Unsupported, ReferenceLimit, InputError.
+    walk_all: evaluate every one, not by halves. read: how the text of one is had. run: the executable, where there is
+    one that can be run; it is looked at where no snapshot is wrong. Raises what evaluating the program itself raises:
+    Unsupported, ReferenceLimit, InputError.
     """
     examiner = Examiner(program, snapshots, inputs, settings, step, read)
     culprit = None
@@ -57,9 +62,24 @@ def find_culprit(
             break
     looks = tuple(examiner.looks[index] for index in sorted(examiner.looks))
     verdict, why = _verdict(looks, culprit)
+    below = Execution(Verdict.AGREE)
+    if culprit is None and run is not None:
+        below = executed(run, examiner.judges)
+        if below.verdict != Verdict.AGREE:
+            verdict, why = below.verdict, below.why
+            culprit = _culprit_below(examiner, below)
     lockstep = examiner.lockstep
-    seconds = examiner.seconds
-    return Attribution(verdict, why, culprit, looks, len(snapshots), lockstep.evaluated, lockstep.spared, seconds)
+    return Attribution(
+        verdict,
+        why,
+        culprit,
+        looks,
+        len(snapshots),
+        lockstep.evaluated,
+        lockstep.spared,
+        examiner.seconds,
+        below.stderr_tail,
+    )
 
 
 def _sure(examiner: Examiner, found: Interval) -> Interval:
@@ -89,6 +109,7 @@ def _culprit(examiner: Examiner, found: Interval) -> Culprit:
     bad, good = chain[found.bad], None if found.good == PROGRAM else chain[found.good]
     passes = interval(good, bad, chain)
     look = examiner.looks[found.bad]
+    assert look.weighed is not None
     region = changed(examiner.module(found.good), examiner.module(found.bad))
     return Culprit(
         _name(bad, passes),
@@ -99,7 +120,7 @@ def _culprit(examiner: Examiner, found: Interval) -> Culprit:
         tuple(place.instruction.name for place in region.after or region.before),
         tuple(place.text for place in region.before),
         tuple(place.text for place in region.after),
-        tuple(_wrong(examiner, look, found.good)),
+        tuple(_wrong(examiner, look.weighed, look.inputs, found.good)),
         examiner.inputs[look.inputs].words,
     )
 
@@ -113,11 +134,23 @@ def _name(bad: Snapshot, passes: Sequence[str]) -> str:
     return passes[-1] if passes else CONVERSION
 
 
-def _wrong(examiner: Examiner, look: Look, good: int) -> Iterator[Wrong]:
+def _culprit_below(examiner: Examiner, below: Execution) -> Culprit:
+    """Between the last snapshot that agrees and the executable."""
+    chain = tuple(examiner.snapshots)
+    agreeing = [index for index, look in examiner.looks.items() if look.state == State.AGREES]
+    good = max(agreeing, default=PROGRAM)
+    since = None if good == PROGRAM else chain[good]
+    passes = (*interval(since, chain[-1], chain), BELOW) if good < len(chain) - 1 else (BELOW,)
+    wrong = () if below.weighed is None else tuple(_wrong(examiner, below.weighed, below.inputs, good))
+    label = "" if since is None else since.label
+    inputs = examiner.inputs[below.inputs].words
+    return Culprit(passes[0], "", "executable", label, passes, wrong=wrong, inputs=inputs)
+
+
+def _wrong(examiner: Examiner, weighed: Weighed, inputs: int, good: int) -> Iterator[Wrong]:
     """What each output that is wrong has at its worst element."""
-    assert look.weighed is not None
-    earlier = None if good == PROGRAM else examiner.stored(good, look.inputs)
-    for index, compared in enumerate(look.weighed.comparisons):
+    earlier = None if good == PROGRAM else examiner.stored(good, inputs)
+    for index, compared in enumerate(weighed.comparisons):
         if compared.outside and compared.peak is not None:
             yield Wrong(
                 index,

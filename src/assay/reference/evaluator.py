@@ -26,7 +26,7 @@ from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shap
 FAMILIES = (
     "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction",
     "convolution", "reduction", "window", "selection", "indexing", "sorting", "control", "linalg", "orthogonal",
-    "spectra", "normalization", "fft", "random", "collective",
+    "spectra", "normalization", "fft", "random", "collective", "tpu_calls",
 )  # fmt: skip
 for _family in FAMILIES:
     importlib.import_module(f"assay.reference.ops.{_family}")
@@ -239,16 +239,17 @@ class _Run:
 
 
 class Steps:
-    """One instruction at a time, for those who keep the values themselves: midpoints without any drawn error.
+    """One instruction at a time, for those who keep the values themselves: midpoints without any drawn error, or balls.
 
     Each step is a function of its operands alone, whatever was evaluated before.
     """
 
-    def __init__(self, module: Module, policy: Policy, memory_limit: int = 8 << 30) -> None:
-        rng = np.random.default_rng(0)
-        self._run = _Run(module, policy, rng, None, memory_limit, None)
-        self._run.context.amplitude, self._run.context.alike = 0.0, False
-        self._rng, self._start = rng, rng.bit_generator.state
+    def __init__(self, module: Module, policy: Policy, balls: bool = False, memory_limit: int = 8 << 30) -> None:
+        self._rng = None if balls else np.random.default_rng(0)
+        self._run = _Run(module, policy, self._rng, None, memory_limit, None)
+        self._start = {} if self._rng is None else self._rng.bit_generator.state
+        if not balls:
+            self._run.context.amplitude, self._run.context.alike = 0.0, False
 
     def argument(self, shape: ArrayShape, array: Array) -> Ball:
         """An argument as a value. Raises InputError where it does not fit."""
@@ -258,7 +259,8 @@ class Steps:
 
     def step(self, computation: Computation, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """The value of `instruction`, which must be the module's own and no parameter. Raises what `evaluate` does."""
-        self._rng.bit_generator.state = self._start
+        if self._rng is not None:
+            self._rng.bit_generator.state = self._start
         live = dict(zip(instruction.operands, operands, strict=True))
         return self._run._instruction(computation, instruction, (), live)
 

@@ -23,7 +23,8 @@ START = "pipeline-start"
 
 _MODULE = r"(?P<module>module_\d+\..*?)"
 _PASS = re.compile(
-    rf"{_MODULE}\.(?P<number>\d{{4,}})\.(?P<pipeline>.+?)\.after_(?P<after>.+?)(?:\.before_(?P<before>.+?))?\.txt"
+    rf"{_MODULE}\.(?P<number>\d{{4,}})\.(?P<pipeline>.+?)(?=\.after_|\.before_)"
+    r"(?:\.after_(?P<after>.+?))?(?:\.before_(?P<before>.+?))?\.txt"
 )
 _FIRST = re.compile(rf"{_MODULE}\.before_optimizations\.txt")
 _LAST = re.compile(rf"{_MODULE}\.(?:\w+_)?after_optimizations\.txt")
@@ -35,7 +36,7 @@ class Snapshot:
 
     index: its place in the order of writing. pipeline: the pipeline that ran, empty for the module before and after all
     of them. after: the pass that ran last, `pipeline-start` where the pipeline had run none. before: the pass that is
-    next, empty where XLA does not say.
+    next, empty where XLA does not say. A pass that consists of steps dumps them as a pipeline of its own name.
     """
 
     index: int
@@ -50,7 +51,8 @@ class Snapshot:
         found = _PASS.fullmatch(self.path.name)
         if found is None:
             return self.after
-        return f"{found['number']}.{self.pipeline}.after_{self.after}"
+        place = f"after_{self.after}" if found["after"] else f"before_{self.before}"
+        return f"{found['number']}.{self.pipeline}.{place}"
 
     def text(self) -> str:
         """The HLO text. Raises InputError where the file cannot be read or is no text."""
@@ -96,7 +98,7 @@ def _ordered(names: list[str], chain: dict[str, re.Match[str]], module: str) -> 
         if (found := _FIRST.fullmatch(name)) and found["module"] == module:
             yield "", "before_optimizations", "", name
     for found in inner:
-        yield found["pipeline"], found["after"], found["before"] or "", found.string
+        yield found["pipeline"], found["after"] or START, found["before"] or "", found.string
     for name in names:
         if (found := _LAST.fullmatch(name)) and found["module"] == module:
             yield "", "after_optimizations", "", name
