@@ -17,13 +17,12 @@ from assay.checking.bounds import Settings, Step
 from assay.checking.judge import refusal
 from assay.errors import AssayError, InputError
 from assay.hlo.parse import parse_module
-from assay.inputs.arguments import load_arguments
 from assay.isolate.dumps import Dump, dump
 from assay.isolate.examine import told
 from assay.isolate.judgement import Inputs
 from assay.isolate.pipeline import Attribution, find_culprit
 from assay.oracle.verdict import Verdict
-from assay.programs.load import load, parse_source
+from assay.programs.load import parse_source
 from assay.programs.program import Program
 from assay.report.passes import Culprit, Looked, PassesCase, PassesReport
 from assay.targets.snapshots import Snapshot, read
@@ -49,15 +48,12 @@ def passes(
     api.refuse_unknown_names(request)
     if path.is_dir() and any(".after_" in entry.name for entry in path.iterdir()):
         return _report(source, request, "", [_from_folder(path, request, options, step)], command)
-    with api._worker(request, step) as (worker, versions):
+    with api.open_worker(request, step) as (worker, versions):
         step("reading the program")
-        arguments = None
-        if request.inputs is not None and parse_source(source).function is not None:
-            arguments = load_arguments(request.inputs, None)
-        programs = api._alive(source, lambda: load(source, worker, arguments, request.case))
-        settings = api._settings(request, versions)
+        programs = api.read_programs(source, request, worker)
+        settings = api.settings_for(request, versions)
         cases = [_case(program, request, options, settings, worker, step) for program in programs]
-    return _report(source, request, api._words(versions), cases, command)
+    return _report(source, request, api.words(versions), cases, command)
 
 
 def _report(source: str, request: api.Request, toolchain: str, cases: list[PassesCase], command: str) -> PassesReport:
@@ -69,7 +65,7 @@ def _from_folder(folder: Path, request: api.Request, options: Options, step: Ste
     snapshots = read(folder)
     module = parse_module(snapshots[0].text(), source=str(snapshots[0].path))
     program = Program(folder.name, module=module)
-    settings = api._settings(request, {})
+    settings = api.settings_for(request, {})
     return _attributed(program, request, options, settings, Dump(snapshots, Snapshot.text, 0.0), step)
 
 
@@ -80,7 +76,7 @@ def _case(
         return PassesCase(program.name, Verdict.INVALID, program.problem or "no module")
     if (refused := refusal(program, settings)) is not None:
         return PassesCase(program.name, refused.verdict, refused.why)
-    telling = partial(api._tell, step, program.name)
+    telling = partial(api.tell, step, program.name)
     with _folder(options.keep, program.name) as folder:
         try:
             found = _dumped(program, request, settings, worker, folder, telling)
@@ -172,7 +168,7 @@ def _last(folder: Path) -> Culprit | None:
 def _attributed(
     program: Program, request: api.Request, options: Options, settings: Settings, found: Dump, step: Step
 ) -> PassesCase:
-    inputs = [Inputs(words, tuple(arguments)) for words, arguments in api._inputs(program, request)]
+    inputs = [Inputs(words, tuple(arguments)) for words, arguments in api.inputs_for(program, request)]
     words = tuple(each.words for each in inputs)
     assert program.module is not None
     try:

@@ -10,11 +10,12 @@ from hashlib import blake2b
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.target import apart, stored
 from assay.checking.weigh import Weighed
 from assay.errors import AssayError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
-from assay.isolate.judgement import Inputs, Judge, apart, stored
+from assay.isolate.judgement import Inputs, Judge
 from assay.isolate.lockstep import Lockstep
 from assay.isolate.signature import check_parameters, check_results
 from assay.isolate.walk import State

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from assay.checking.bounds import Bounds, Leaves, Settings, Step
+from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.target import stored
 from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.hlo.module import Module
 from assay.isolate.lockstep import near
-from assay.oracle.compare import round_out
 from assay.reference.value import Array, Ball, Token
 
 
@@ -66,40 +64,3 @@ class Judge:
 
     def _pairs(self, leaves: Sequence[Ball | Token]) -> list[tuple[Ball | Token, Ball | Token]]:
         return list(zip(self.first, leaves, strict=True))
-
-
-def stored(leaves: Sequence[Ball | Token]) -> list[Array]:
-    """Midpoints as outputs of their types, in the dtype that the reference holds them in."""
-    found: list[Array] = []
-    for leaf in leaves:
-        if not isinstance(leaf, Ball):
-            continue
-        part = leaf.dtype.part
-        if leaf.dtype.is_complex:
-            found.append(round_out(part, leaf.mid.real) + 1j * round_out(part, leaf.mid.imag))
-        else:
-            found.append(round_out(part, leaf.mid) if leaf.dtype.is_float else leaf.mid)
-    return found
-
-
-def apart(weighed: Weighed, snapshot: Leaves) -> bool:
-    """Whether some element that was found wrong stays so with the snapshot's own bounds: |m - m'| > r + r', both
-    decided.
-    """
-    arrays = [ball for ball in weighed.balls if isinstance(ball, Ball)]
-    others = [ball for ball in snapshot if isinstance(ball, Ball)]
-    for mine, other, compared in zip(arrays, others, weighed.comparisons, strict=True):
-        mask = compared.outside_mask
-        if mask is None:
-            continue
-        if other.und is not None:
-            mask = mask & ~other.und
-        with np.errstate(all="ignore"):
-            reach = (0.0 if mine.rad is None else mine.rad) + (0.0 if other.rad is None else other.rad)
-            if other.mid.dtype.kind in "fc":
-                meet = np.abs(mine.mid - other.mid) <= reach
-            else:
-                meet = mine.mid == other.mid
-        if (mask & ~meet).any():
-            return True
-    return False

@@ -238,6 +238,7 @@ def near(a: Ball, b: Ball) -> bool:
         return part.is_float and bool(_both_same(a.mid, b.mid).all())
     with np.errstate(all="ignore"):
         close = np.abs(a.mid - b.mid) <= 2.0 ** -(part.mantissa + NEAR_BITS) * np.abs(a.mid)
+        close &= np.isfinite(a.mid)
         return bool((close | _both_same(a.mid, b.mid)).all())
 
 

@@ -2,8 +2,9 @@
 
 Values are matched from the parameters down, by what they compute (`expressions`), and from the results up, by what
 becomes of them. Below a change everything computes something else, yet is used as before: it has a counterpart by the
-second. What has none by the first, and either none by the second or nothing changed above it, is the change. Where it
-lies in a computation that an instruction calls, it is looked for in there.
+second. What has none by the first, and either none by the second or nothing changed above it, is the change, together
+with what the other side has in its place; but for an instruction between two changes that stands in both with the same
+name, attributes and operands. Where the change lies in a computation that an instruction calls, it is looked for there.
 """
 
 from __future__ import annotations
@@ -53,10 +54,17 @@ class _Step:
     operands: tuple[Ref, ...]
     result: Ref
 
+    @property
+    def text(self) -> tuple[Any, ...]:
+        """What is written there, but for layouts and what does not enter the value."""
+        return self.place.instruction.name, self.key[0], self.key[1], self.place.instruction.operands
+
 
 @dataclass(slots=True)
 class _Side:
-    """One computation, calls and fusions entered. down: the numbers of its values. up: what becomes of each."""
+    """One computation, calls and fusions entered. down: the numbers of its values. up: what becomes of each. uses: what
+    becomes of the results of each instruction.
+    """
 
     module: Module
     steps: list[_Step] = field(default_factory=list)
@@ -64,6 +72,10 @@ class _Side:
     down: set[int] = field(default_factory=set)
     up: dict[int, int] = field(default_factory=dict)
     uses: set[Any] = field(default_factory=set)
+
+    def use(self, step: _Step) -> tuple[Any, ...]:
+        """What becomes of the results of an instruction."""
+        return tuple(self.up[number] for number in flat(step.result))
 
 
 def _side(expressions: Expressions, module: Module, computation: Computation) -> _Side:
@@ -109,6 +121,9 @@ def _fate(side: _Side, users: dict[int, list[Any]], number: int) -> int:
 def _changed(expressions: Expressions, before: Module, old: Computation, after: Module, new: Computation) -> Region:
     a, b = _side(expressions, before, old), _side(expressions, after, new)
     gone, come = _without_counterpart(a, b), _without_counterpart(b, a)
+    gone, come = _with_replaced(a, gone, b, come), _with_replaced(b, come, a, gone)
+    if not gone and not come and a.results != b.results:  # the results alone are others, or in another order
+        return Region((Place(old.name, old.root),), (Place(new.name, new.root),))
     inner = _inside(expressions, a, gone, b, come)
     if inner is not None:
         return inner
@@ -117,15 +132,26 @@ def _changed(expressions: Expressions, before: Module, old: Computation, after: 
 
 def _without_counterpart(mine: _Side, other: _Side) -> list[_Step]:
     found = []
+    written = {step.text for step in other.steps}
     for step in mine.steps:
-        if other.down.issuperset(flat(step.result)):
+        if other.down.issuperset(flat(step.result)) or step.text in written:
             continue
-        after = tuple(mine.up[number] for number in flat(step.result))
-        same_use = (step.key[0], step.key[1], after) in other.uses
+        same_use = (step.key[0], step.key[1], mine.use(step)) in other.uses
         new_above = any(not other.down.issuperset(flat(operand)) for operand in step.operands)
         if not (same_use and new_above):
             found.append(step)
     return found
+
+
+def _with_replaced(mine: _Side, changed_: list[_Step], other: _Side, theirs: list[_Step]) -> list[_Step]:
+    """And the instructions in whose place the other side's stand: their results are used in the same way."""
+    uses = {other.use(step) for step in theirs}
+    names = {id(step) for step in changed_}
+    return [
+        step
+        for step in mine.steps
+        if id(step) in names or (mine.use(step) in uses and not other.down.issuperset(flat(step.result)))
+    ]
 
 
 def _inside(

@@ -1,0 +1,217 @@
+"""Lockstep gives what evaluation gives, evaluates nothing twice, and tells apart what differs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.hlo.shape import DTYPES
+from assay.isolate.lockstep import Lockstep, near
+from assay.reference.evaluator import evaluate
+from assay.reference.policies import for_target
+from assay.reference.value import Ball, flatten
+
+from .chains import drawn, module
+
+CPU = for_target("cpu")
+
+FIRST = """
+cond { s = (s32[], f32[4,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[4,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4,8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[4,8] tanh(x)
+  ROOT r = (s32[], f32[4,8]) tuple(j, y) }
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e { p = f32[4,8] parameter(0)
+  q = f32[4,8] parameter(1)
+  unused = f32[4,8] sine(q)
+  m = f32[4,8] multiply(p, q)
+  zero = s32[] constant(0)
+  t = (s32[], f32[4,8]) tuple(zero, m)
+  w = (s32[], f32[4,8]) while(t), condition=cond, body=body
+  v = f32[4,8] get-tuple-element(w), index=1
+  z = f32[] constant(0)
+  s = f32[4] reduce(v, z), dimensions={1}, to_apply=add
+  seven = f32[] constant(7)
+  sevens = f32[4] broadcast(seven), dimensions={}
+  d = f32[4] divide(s, sevens)
+  ROOT r = (f32[4], f32[4,8]) tuple(d, v) }
+"""
+
+# The same, otherwise: renamed, reordered, laid out anew, the loop's body called and fused.
+SAME = """
+total { l = f32[] parameter(0)
+  r = f32[] parameter(1)
+  ROOT s.1 = f32[] add(l, r) }
+inner { x.9 = f32[4,8]{0,1} parameter(0)
+  ROOT y.9 = f32[4,8]{0,1} tanh(x.9), metadata={op_name="jit(f)/tanh"} }
+again { st = (s32[], f32[4,8]{0,1}) parameter(0)
+  x.1 = f32[4,8]{0,1} get-tuple-element(st), index=1
+  f.1 = f32[4,8]{0,1} fusion(x.1), kind=kLoop, calls=inner
+  i.1 = s32[] get-tuple-element(st), index=0
+  one.1 = s32[] constant(1)
+  j.1 = s32[] add(i.1, one.1)
+  ROOT r.1 = (s32[], f32[4,8]{0,1}) tuple(j.1, f.1) }
+more { st = (s32[], f32[4,8]{0,1}) parameter(0)
+  n.1 = s32[] constant(3)
+  i.1 = s32[] get-tuple-element(st), index=0
+  ROOT r.1 = pred[] compare(i.1, n.1), direction=LT }
+product { a.1 = f32[4,8]{0,1} parameter(0)
+  b.1 = f32[4,8]{0,1} parameter(1)
+  ROOT c.1 = f32[4,8]{0,1} multiply(a.1, b.1) }
+ENTRY main { second = f32[4,8]{0,1} parameter(1)
+  first = f32[4,8]{0,1} parameter(0)
+  mul = f32[4,8]{0,1} fusion(second, first), kind=kLoop, calls=product
+  copied = f32[4,8]{0,1} copy(mul)
+  c0 = s32[] constant(0)
+  init = (s32[], f32[4,8]{0,1}) tuple(c0, copied)
+  loop = (s32[], f32[4,8]{0,1}) while(init), condition=more, body=again
+  out = f32[4,8]{0,1} get-tuple-element(loop), index=1
+  none = f32[] constant(0)
+  sum = f32[4]{0} reduce(out, none), dimensions={1}, to_apply=total
+  seven.1 = f32[] constant(7)
+  sevens.1 = f32[4]{0} broadcast(seven.1), dimensions={}
+  quot = f32[4]{0} divide(sum, sevens.1)
+  ROOT both = (f32[4]{0}, f32[4,8]{0,1}) tuple(quot, out) }
+"""
+
+
+def plain(text: str, arguments: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    found = evaluate(module(text), arguments, CPU, rng=np.random.default_rng(0), amplitude=0.0, alike=False)
+    return [leaf.mid for leaf in flatten(found.value) if isinstance(leaf, Ball)]
+
+
+def test_values_are_those_of_an_evaluation() -> None:
+    arguments = drawn((4, 8), (4, 8)).arguments
+    lockstep = Lockstep(CPU)
+    for text in (FIRST, SAME):
+        numbers = lockstep.results(module(text), arguments)
+        for number, wanted in zip(numbers, plain(text, arguments), strict=True):
+            value = lockstep.value(number)
+            assert isinstance(value, Ball)
+            np.testing.assert_array_equal(value.mid, wanted)
+    x, y = (a.astype(np.float64) for a in arguments)
+    v = np.tanh(np.tanh(np.tanh(x * y)))
+    second = lockstep.value(numbers[1])
+    assert isinstance(second, Ball)
+    np.testing.assert_allclose(second.mid, v, rtol=1e-14)
+
+
+def test_names_order_layouts_and_fusion_cost_nothing() -> None:
+    arguments = drawn((4, 8), (4, 8)).arguments
+    lockstep = Lockstep(CPU)
+    first = lockstep.results(module(FIRST), arguments)
+    evaluated = lockstep.evaluated
+    assert lockstep.results(module(FIRST), arguments) == first
+    assert lockstep.evaluated == evaluated
+    assert lockstep.results(module(SAME), arguments) == first
+    # q * p is a product of its own, whose value is there already; nothing behind it is evaluated.
+    assert lockstep.evaluated == evaluated + 1
+
+
+def test_dead_instructions_are_not_evaluated() -> None:
+    lockstep = Lockstep(CPU)
+    lockstep.results(
+        module("ENTRY e { p = f32[2] parameter(0)\n u = f32[2] custom-call(p), custom_call_target=\"no\"\n"
+               " ROOT r = f32[2] negate(p) }"),
+        drawn((2,)).arguments,
+    )  # fmt: skip
+    assert lockstep.evaluated == 1
+
+
+def test_a_rounded_constant_is_a_legal_rewrite_and_another_constant_is_not() -> None:
+    """x / 7 -> x * (1/7): the product differs by the rounding of 1/7, which the division's own ball holds."""
+    arguments = drawn((4, 8), (4, 8)).arguments
+    lockstep = Lockstep(CPU)
+    first = lockstep.results(module(FIRST), arguments)
+    division = "seven = f32[] constant(7)", "divide(s, sevens)"
+    for constant, same in (("0.142857149", True), ("0.142860", False), ("0.125", False)):
+        text = FIRST.replace(division[0], f"seven = f32[] constant({constant})").replace(
+            division[1], "multiply(s, sevens)"
+        )
+        assert (lockstep.results(module(text), arguments) == first) is same, constant
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tanh(x)", "sine(x)"),
+        ("constant(3)", "constant(4)"),
+        ("multiply(p, q)", "multiply(p, p)"),
+        ("dimensions={1}, to_apply", "dimensions={1}, to_apply"),
+        ("add(a, b)", "maximum(a, b)"),
+        ("direction=LT", "direction=LE"),
+    ],
+)
+def test_what_computes_something_else_is_something_else(old: str, new: str) -> None:
+    arguments = drawn((4, 8), (4, 8)).arguments
+    lockstep = Lockstep(CPU)
+    first = lockstep.results(module(FIRST), arguments)
+    text = FIRST.replace(old, new)
+    found = lockstep.results(module(text), arguments)
+    assert (found == first) is (text == FIRST)
+    for number, wanted in zip(found, plain(text, arguments), strict=True):
+        value = lockstep.value(number)
+        assert isinstance(value, Ball)
+        np.testing.assert_allclose(value.mid, wanted, rtol=1e-6)
+
+
+def test_several_inputs_share_the_tables_and_nothing_else() -> None:
+    lockstep = Lockstep(CPU)
+    for seed in (0, 1, 0):
+        arguments = drawn((4, 8), (4, 8), seed=seed).arguments
+        value = lockstep.value(lockstep.results(module(FIRST), arguments)[1])
+        assert isinstance(value, Ball)
+        np.testing.assert_array_equal(value.mid, plain(FIRST, arguments)[1])
+
+
+def test_memory_is_bounded_by_dropping_what_is_not_needed() -> None:
+    """Sixty programs of 1 MiB values in a table of 4 MiB; each is right, and what the last needs is there."""
+    text = """ENTRY e {{ p = f32[131072] parameter(0)
+      c = f32[] constant({c})
+      b = f32[131072] broadcast(c), dimensions={{}}
+      ROOT r = f32[131072] add(p, b) }}"""
+    lockstep = Lockstep(CPU, memory_limit=4 << 20)
+    arguments = drawn((131072,)).arguments
+    for c in range(60):
+        (number,) = lockstep.results(module(text.format(c=c)), arguments)
+        value = lockstep.value(number)
+        assert isinstance(value, Ball)
+        np.testing.assert_array_equal(value.mid, arguments[0].astype(np.float64) + c)
+        assert lockstep._held <= 4 << 20
+
+
+def ball(name: str, values: object, und: object = None) -> Ball:
+    dtype = DTYPES[name]
+    held = {"f": np.float64, "s": np.int32, "p": np.bool_}[name[0]]
+    return Ball(dtype, np.asarray(values, held), None, None if und is None else np.asarray(und, bool))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (ball("f32", [1.0, 2.0]), ball("f32", [1.0, 2.0 + 4e-16]), True),
+        (ball("f32", [1.0, 2.0]), ball("f32", [1.0, 2.0 + 2e-9]), False),
+        (ball("f32", [np.nan, np.inf]), ball("f32", [np.nan, np.inf]), True),
+        (ball("f32", [np.nan]), ball("f32", [0.0]), False),
+        (ball("f32", [np.inf]), ball("f32", [-np.inf]), False),
+        (ball("f32", [0.0]), ball("f32", [1e-300]), False),
+        (ball("f64", [1.0]), ball("f64", [1.0 + 4e-16]), False),
+        (ball("f64", [np.nan]), ball("f64", [np.nan]), True),
+        (ball("s32", [7]), ball("s32", [7]), True),
+        (ball("s32", [7]), ball("s32", [8]), False),
+        (ball("f32", [1.0], [True]), ball("f32", [1.0]), False),
+        (ball("f32", [1.0], [True]), ball("f32", [1.0], [True]), True),
+    ],
+)
+def test_near(a: Ball, b: Ball, same: bool) -> None:
+    assert near(a, b) is same
+    assert near(b, a) is same
