@@ -219,3 +219,41 @@ def test_deep_nesting_of_a_value_is_no_crash() -> None:
     deep = "{" * 2000 + "}" * 2000
     with pytest.raises(HloSyntaxError):
         parse_module(GOOD.replace('{op_name="a/{b" source_line=3}', deep))
+
+
+def test_elements_of_tuples_named_where_they_are_used() -> None:
+    """libtpu 0.0.50 prints a get-tuple-element as `%t#1`; a name that the text has already is not taken twice."""
+    text = """HloModule m
+
+ENTRY %main (x: (f32[2], (s32[], f32[2]))) -> f32[2] {
+  %x = (f32[2]{0}, (s32[], f32[2]{0})) parameter(0)
+  %x.element.0 = f32[2]{0} add(%x#0, %x#1#1)
+  %y = f32[2]{0} multiply(f32[2]{0} %x#0, f32[2]{0} %x.element.0)
+  ROOT %r = f32[2]{0} subtract(%y, %x#0)
+}
+"""
+    module = parse_module(text)
+    entry = module.entry
+    elements = {i.name: (i.operands, i.attributes["index"]) for i in entry.instructions if "tuple" in i.opcode}
+    assert elements == {
+        "x.element.0.1": (("x",), "0"),
+        "x.element.1": (("x",), "1"),
+        "x.element.1.element.1": (("x.element.1",), "1"),
+    }
+    assert entry.by_name["x.element.0"].operands == ("x.element.0.1", "x.element.1.element.1")
+    assert entry.by_name["y"].operands == ("x.element.0.1", "x.element.0")
+    assert entry.root.operands == ("y", "x.element.0.1")
+    assert parse_module(print_module(module)) == module
+
+
+@pytest.mark.parametrize("operand", ["%x#2", "%z#0", "%x#0#0"])
+def test_an_element_that_is_not_there(operand: str) -> None:
+    text = f"""HloModule m
+
+ENTRY %main (x: (f32[2], f32[2])) -> f32[2] {{
+  %x = (f32[2]{{0}}, f32[2]{{0}}) parameter(0)
+  ROOT %r = f32[2]{{0}} negate({operand})
+}}
+"""
+    with pytest.raises(HloSyntaxError, match="expected the name of an operand"):
+        parse_module(text)

@@ -218,6 +218,29 @@ ENTRY e {
     np.testing.assert_allclose(ball.mid, want, atol=1e-6)
 
 
+def test_group_sizes_that_are_undecided():
+    """Which rows belong to which group is open, and with it the whole result; no program is refused for it."""
+    text = """HloModule m
+
+ENTRY e {
+  x = f32[6,3] parameter(0)
+  w = f32[2,3,4] parameter(1)
+  f = f32[2] parameter(2)
+  k = f32[] constant(0.7)
+  b = f32[2] broadcast(k), dimensions={}
+  m = f32[2] multiply(f, b)
+  g = s32[2] convert(m)
+  ROOT r = f32[6,4] ragged-dot(x, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, GROUPS
+}
+""".replace("GROUPS", "lhs_ragged_dims={0}, rhs_group_dims={0}")
+    (ball,) = reference(text, [normal(6, 3), normal(2, 3, 4), np.array([10, 30], np.float32)])
+    assert ball.dims == (6, 4)
+    assert ball.und.all()
+    sharp = text.replace("constant(0.1)", "constant(0.125)")
+    (ball,) = reference(sharp, [normal(6, 3), normal(2, 3, 4), np.array([16, 32], np.float32)])
+    assert ball.und is None
+
+
 def test_precision_algorithms():
     x, y = normal(16, 64), normal(64, 16)
     for preset in ("BF16_BF16_F32", "BF16_BF16_F32_X3", "F32_F32_F32"):

@@ -15,9 +15,8 @@ from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, outside, 
 from assay.errors import Unsupported
 from assay.hlo.module import Instruction, Module
 from assay.hlo.parse import parse_module
-from assay.hlo.shape import DTYPES, ArrayShape, Layout, Tile
+from assay.hlo.shape import DTYPES, ArrayShape
 from assay.reference.context import Context
-from assay.reference.ops.movement import memory_places
 from assay.reference.registry import find
 from assay.reference.value import Ball, from_array
 
@@ -207,41 +206,6 @@ def test_optimized_modules_mean_the_same():
     assert "bitcast" in optimized
     for ball, got in zip(reference(optimized, [x]), jax.jit(program)(x), strict=True):
         assert not outside(ball, got).any()
-
-
-@pytest.mark.parametrize(
-    ("dims", "order", "tiles", "want"),
-    [
-        ((4, 3), (1, 0), [], lambda i, j: i * 3 + j),
-        ((4, 3), (0, 1), [], lambda i, j: j * 4 + i),
-        ((4, 5), (1, 0), [(2, 2)], lambda i, j: ((i // 2) * 3 + j // 2) * 4 + (i % 2) * 2 + j % 2),
-        # bf16 on TPU: rows are packed in pairs within a tile of 8 x 128.
-        (
-            (16, 256), (1, 0), [(8, 128), (2, 1)],
-            lambda i, j: ((i // 8) * 2 + j // 128) * 1024 + ((i % 8) // 2) * 256 + (j % 128) * 2 + i % 2,
-        ),
-    ],
-)  # fmt: skip
-def test_memory_places(dims, order, tiles, want):
-    shape = ArrayShape(DTYPES["f32"], dims, Layout(order, tuple(Tile(t) for t in tiles)))
-    i, j = np.indices(dims)
-    np.testing.assert_array_equal(memory_places(shape), want(i, j))
-
-
-def test_tiled_bitcast():
-    """A row of 3 padded to 4 in its tile, read as an array of 4: the fourth element is padding."""
-    text = """HloModule m
-ENTRY e {
-  p = f32[2,3]{1,0:T(2,4)} parameter(0)
-  b = f32[8]{0:T(8)} bitcast(p)
-  c = f32[6]{0:T(6)} bitcast(p)
-  ROOT r = (f32[8]{0:T(8)}, f32[6]{0:T(6)}) tuple(b, c)
-}"""
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    b, c = reference(text, [x])
-    np.testing.assert_array_equal(b.und, [False, False, False, True, False, False, False, True])
-    np.testing.assert_array_equal(b.mid[~b.und], x.ravel())
-    np.testing.assert_array_equal(c.und, [False, False, False, True, False, False])
 
 
 def test_bitcast_to_more_bytes_is_not_guessed():

@@ -23,6 +23,7 @@ from assay.hlo.reader import Reader
 from assay.hlo.scan import NAME, PARENS, Fault, without_comments
 from assay.hlo.shape import Shape, compatible
 from assay.hlo.shape_text import shape_at
+from assay.hlo.tuple_elements import named_element
 
 _SHAPE = rf"[a-z]\w*+\[[^\]\n]*+\](?:\{{[^{{}}\n]*+\}})?+|{PARENS}"
 
@@ -175,6 +176,9 @@ def _from_line(reader: Reader, match: re.Match[str], names: dict[str, Instructio
         return Instruction(name, opcode, shape, (), attributes)
     listed = without_comments(inner).replace("%", "").split(", ")
     operands: tuple[str, ...] | None
+    if "#" in inner:
+        for item in listed:
+            named_element(reader, item, names)
     try:
         operands = tuple([names[operand].name for operand in listed])
     except KeyError:

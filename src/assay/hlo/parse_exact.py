@@ -20,6 +20,7 @@ from assay.hlo.reader import NAMES, Reader, referred
 from assay.hlo.scan import NAME, PARENS, Fault, items
 from assay.hlo.shape import Shape, compatible
 from assay.hlo.shape_text import shape_at
+from assay.hlo.tuple_elements import named_element
 
 ELIDED = (
     "the constant's value was elided (`{...}`): dump the module whole, as a proto with XLA_FLAGS=--xla_dump_to=DIR "
@@ -87,7 +88,7 @@ def instruction(reader: Reader, offset: int, names: Names, read_body: ReadBody) 
             raise Fault(inner.start() + 1, f"expected a parameter number, there is `{content[:40]}`")
         number = int(content)
     else:
-        operands = operand_names(content, inner.start() + 1, names)
+        operands = operand_names(reader, content, inner.start() + 1, names)
     attributes, end = _attributes(reader, inner.end(), name, read_body)
     if opcode == "custom-call" and "calls" in attributes:
         # So old canonical text has it, but no parser of XLA's takes it.
@@ -113,13 +114,13 @@ def _literal(content: str, offset: int) -> Literal:
     return Literal(content)
 
 
-def operand_names(content: str, offset: int, names: Names) -> tuple[str, ...]:
+def operand_names(reader: Reader, content: str, offset: int, names: Names) -> tuple[str, ...]:
     """`f32[2]{0} %a, %b` -> ("a", "b"). Raises Fault where an operand is unknown or has not the shape it is given."""
     found: list[str] = []
     for item in items(content):
         before, _, last = item.rpartition(" ")
         name = last.removeprefix("%")
-        operand = names.get(name)
+        operand = names.get(name) or named_element(reader, name, names)
         at = offset + max(content.find(item), 0) + len(item) - len(name)
         if operand is None:
             if not NAMES.fullmatch(name):

@@ -18,6 +18,7 @@ _VALUE = re.compile(VALUE)
 # The beginning of another instruction: a value that runs into it has a bracket too few.
 _NEXT_LINE = re.compile(rf"\n\s*+(?:ROOT )?+%?+{NAME} = [a-z(]")
 NAMES = re.compile(NAME)
+_DEFINED = re.compile(rf"({NAME})\s*+=")
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class Reader:
     computations: list[Computation] = field(default_factory=list)
     starts: dict[str, int] = field(default_factory=dict)  # computation -> where it begins
     nameless: bool = False  # whether some computation has no name, as in the fingerprint style
+    given: set[str] = field(default_factory=set)  # the names of all instructions, once one of our own is needed
 
     def skip(self, offset: int) -> int:
         """The offset of the next character that is no space and no comment."""
@@ -88,6 +90,17 @@ class Reader:
         while name in self.starts:
             number += 1
             name = f"{wanted}.{number}"
+        return name
+
+    def new_instruction(self, wanted: str) -> str:
+        """A name for an instruction that has none in the text: one that no other there has."""
+        if not self.given:
+            self.given.update(_DEFINED.findall(self.text))
+        name, number = wanted, 0
+        while name in self.given:
+            number += 1
+            name = f"{wanted}.{number}"
+        self.given.add(name)
         return name
 
     def add(self, computation: Computation, offset: int) -> None:

@@ -16,13 +16,13 @@ from assay.errors import Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
-from assay.reference.context import Context
+from assay.reference.context import Context, mark
 from assay.reference.multipliers import operand_error
 from assay.reference.ops.movement import joined, moved
 from assay.reference.products import integer_products, sum_of_products
 from assay.reference.registry import operation
 from assay.reference.sums import alike_products
-from assay.reference.value import Ball, Value, held_dtype
+from assay.reference.value import Ball, Value, as_ball, held_dtype
 
 
 @operation("dot")
@@ -64,12 +64,16 @@ def ragged_dot(ctx: Context, instr: Instruction, a: Ball, b: Ball, sizes: Ball) 
 
     Ragged free dimension: (m, k) by (groups, k, n) to (m, n), rows beyond the last group zero. Ragged contraction:
     (m, k) by (k, n) to (groups, m, n). Ragged batch: like a dot (xla_data.proto, RaggedDotDimensionNumbers).
+
+    Group sizes that are undecided move every later group's rows: all of the result is undecided.
     """
+    if sizes.und is not None and sizes.und.any():
+        decided = Ball(sizes.dtype, np.maximum(sizes.mid, 0))
+        found = as_ball(ragged_dot(ctx, instr, a, b, decided))
+        return mark(found, np.ones(found.dims, bool))
     dims = attributes.dot_dims(instr)
     ragged = attributes.int_list(instr, "lhs_ragged_dims", required=True)
     groups = attributes.int_list(instr, "rhs_group_dims")
-    if sizes.und is not None and sizes.und.any():
-        raise Unsupported("ragged-dot", "undecided group sizes")
     if sizes.mid.ndim != 1 or len(ragged) != 1 or len(groups) > 1:
         raise Unsupported("ragged-dot", "group sizes for each batch")
     axis = ragged[0]

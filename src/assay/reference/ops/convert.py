@@ -140,10 +140,10 @@ def unusual(ctx: Context, to: DType, mid: Array, rad: Array | None, und: Array |
 @operation("bitcast-convert")
 def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
     """The same bits read as another type; a smaller type adds a last dimension, a larger one takes it away."""
-    to, dims = instr.array.dtype, instr.array.dims
-    if to.name == a.dtype.name:
+    to, source = instr.array.dtype, a.dtype
+    dims = a.dims if to.bits == source.bits else instr.array.dims  # a body is applied to arrays of its scalars
+    if to.name == source.name:
         return a
-    source = a.dtype
     for dtype in (source, to):
         if dtype.numpy is None or dtype.kind == "pred" or (dtype.bits < 8 and source.bits != to.bits):
             raise Unsupported("bitcast-convert", f"{source.name} to {to.name}")

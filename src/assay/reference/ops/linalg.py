@@ -44,7 +44,13 @@ def _nothing(like: Array) -> Bounded:
 
 @operation("cholesky")
 def cholesky(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    lower = attributes.flag(instr, "lower")
+    return cholesky_of(ctx, a, attributes.flag(instr, "lower"))
+
+
+def cholesky_of(ctx: Context, a: Ball, lower: bool) -> Ball:
+    """The factor of each matrix (.., n, n); undecided in the other triangle, and where it is open whether there is
+    one.
+    """
     found, info = _cholesky(ctx, a, lower)
     other = ~(np.tri(a.mid.shape[-1], dtype=bool) if lower else np.tri(a.mid.shape[-1], dtype=bool).T)
     # The other triangle is whatever the implementation leaves there.
@@ -129,6 +135,16 @@ def triangular_solve(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Valu
         transpose={"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[transpose],
         by_inversion=True,
     )
+
+
+def inverses(ctx: Context, a: Ball, lower: bool) -> Ball:
+    """The inverse of each triangular matrix (.., n, n), zero in the other triangle."""
+    n = a.mid.shape[-1]
+    identity = Ball(a.dtype, np.broadcast_to(np.eye(n, dtype=a.mid.dtype), a.mid.shape))
+    found = _solved(ctx, a, identity, left=True, lower=lower, unit=False, transpose="N", by_inversion=True)
+    keep = np.tri(n, dtype=bool) if lower else np.tri(n, dtype=bool).T
+    rad = None if found.rad is None else np.where(keep, found.rad, 0.0)
+    return masked(Ball(found.dtype, found.mid, rad, found.und), keep)
 
 
 @custom_call(*typed("trsm"))

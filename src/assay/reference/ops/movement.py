@@ -15,8 +15,9 @@ import numpy as np
 from assay.errors import Unsupported
 from assay.hlo.attributes import int_list, integer, padding
 from assay.hlo.module import Instruction
-from assay.hlo.shape import DTYPES, ArrayShape, Layout, TupleShape
+from assay.hlo.shape import DTYPES, ArrayShape, DType, TupleShape
 from assay.reference.context import Context, mark
+from assay.reference.physical import byte_places, elements_at, is_tiled, route, slowest_first
 from assay.reference.registry import custom_call, find, operation
 from assay.reference.value import Array, Ball, Token, Value, as_ball, held_dtype, wrap
 
@@ -94,93 +95,56 @@ def concatenate(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
 
 @operation("bitcast")
 def bitcast(ctx: Context, instr: Instruction, a: Ball) -> Value:
-    """The same bytes under another shape and layout: elements keep their place in memory, not in the index space."""
+    """The same bytes under another shape and layout: elements keep their place in memory, not in the index space. What
+    the result reads from the operand's padding is undecided.
+    """
     shapes, target = ctx.operand_shapes(instr), instr.array
     source = shapes[0] if shapes is not None else ArrayShape(a.dtype, a.dims)
     assert isinstance(source, ArrayShape)
     if source.dtype.bits != target.dtype.bits:
         return _rewidened(ctx, instr, a, source, target)
     if source.dtype.name != target.dtype.name:
-        shape = ArrayShape(target.dtype, a.dims)
-        a = as_ball(find("bitcast-convert")(ctx, replace(instr, opcode="bitcast-convert", shape=shape), a))
+        a = _bits(ctx, instr, a, target.dtype, a.dims)
     if source.rank == 0 and target.rank == 0:
         return a  # in a body applied to elements, `a` is an array of scalars
-    if any(shape.layout is not None and shape.layout.tiles for shape in (source, target)):
-        return _tiled_bitcast(a, source, target)
-    if source.size != target.size:
+    if source.size != target.size and not (is_tiled(source) or is_tiled(target)):
         raise Unsupported("bitcast", f"of {source.size} elements to {target.size}")
-    into, out = _to_memory(source), _to_memory(target)
+    order, take = route(source, target)
+    if take is not None:
+        return taken(a, take, target.dims)
+    assert order is not None
+    out = slowest_first(target)
     in_memory = tuple(target.dims[d] for d in out)
-    back = np.argsort(out)
-    return moved(a, lambda x: x.transpose(into).reshape(in_memory).transpose(back))
+    back = tuple(int(d) for d in np.argsort(out))
+    return moved(a, lambda x: x.transpose(order).reshape(in_memory).transpose(back))
+
+
+def _bits(ctx: Context, instr: Instruction, a: Ball, dtype: DType, dims: tuple[int, ...]) -> Ball:
+    shape = ArrayShape(dtype, dims)
+    return as_ball(find("bitcast-convert")(ctx, replace(instr, opcode="bitcast-convert", shape=shape), a))
+
+
+def taken(a: Ball, take: Array, dims: tuple[int, ...]) -> Ball:
+    """Elements of `a` by number, in an array of shape `dims`; undecided where the number is -1."""
+    if a.mid.size == 0 or take.size == 0:
+        return mark(moved(a, lambda x: np.zeros(dims, x.dtype)), np.ones(dims, bool))
+    result = moved(a, lambda x: x.ravel()[take].reshape(dims))
+    return mark(result, (take < 0).reshape(dims))
 
 
 def _rewidened(ctx: Context, instr: Instruction, a: Ball, source: ArrayShape, target: ArrayShape) -> Ball:
-    """Elements of another width: each cut in parts, or several put together, in the order of memory."""
-    wide, narrow = max(source.dtype.bits, target.dtype.bits), min(source.dtype.bits, target.dtype.bits)
-    tiled = any(shape.layout is not None and shape.layout.tiles for shape in (source, target))
-    if narrow < 8 or tiled or source.size * source.dtype.bits != target.size * target.dtype.bits:
+    """Elements of another width: each cut in bytes, which are put together again, in the order of memory."""
+    narrow = min(source.dtype.bits, target.dtype.bits)
+    whole = source.size * source.dtype.bits == target.size * target.dtype.bits
+    if narrow < 8 or not (whole or is_tiled(source) or is_tiled(target)):
         raise Unsupported("bitcast", f"from {source.dtype} to {target.dtype}")
-    each = wide // narrow
-    flat = moved(a, lambda x: x.transpose(_to_memory(source)).ravel())
-    dims: tuple[int, ...] = (target.size,)
-    if source.dtype.bits < target.dtype.bits:
-        flat = moved(flat, lambda x: x.reshape(-1, each))
-    else:
-        dims = (source.size, each)
-    shape = ArrayShape(target.dtype, dims)
-    bits = as_ball(find("bitcast-convert")(ctx, replace(instr, opcode="bitcast-convert", shape=shape), flat))
-    out = _to_memory(target)
-    in_memory, back = tuple(target.dims[d] for d in out), np.argsort(out)
-    return moved(bits, lambda x: x.reshape(in_memory).transpose(back))
-
-
-def _to_memory(shape: ArrayShape) -> tuple[int, ...]:
-    """The dimensions from the slowest to the fastest in memory."""
-    layout = shape.layout or Layout(tuple(reversed(range(shape.rank))))
-    return tuple(reversed(layout.minor_to_major))
-
-
-def _tiled_bitcast(a: Ball, source: ArrayShape, target: ArrayShape) -> Ball:
-    """What the result reads from the operand's padding is undecided."""
-    wanted, held = memory_places(target).ravel(), memory_places(source).ravel()
-    if not wanted.size:
-        return moved(a, lambda x: x.reshape(target.dims))
-    element_at = np.full(max(int(held.max(initial=0)), int(wanted.max())) + 1, -1)
-    element_at[held] = np.arange(held.size)
-    take = element_at[wanted]
-    result = moved(a, lambda x: x.ravel()[take].reshape(target.dims))
-    padding_read = (take < 0).reshape(target.dims)
-    return mark(result, padding_read)
-
-
-def memory_places(shape: ArrayShape) -> Array:
-    """For each element the place in memory that layout and tiles give it, in elements. (dims)
-
-    A tile splits the dimensions it covers, the fastest ones, into (tiles, within the tile); a further tile splits
-    what is within (XLA, "Tiled layout"). So each physical dimension is `index // divisor % extent` of one logical
-    dimension.
-    """
-    order = _to_memory(shape)
-    parts = [(d, 1, shape.dims[d]) for d in order]  # (dimension, divisor, extent), slowest first
-    for tile in shape.layout.tiles if shape.layout is not None else ():
-        if None in tile.dims:
-            raise Unsupported("bitcast", "a tile that joins dimensions")
-        sizes = [int(t or 1) for t in tile.dims]
-        if len(sizes) > len(parts):
-            raise Unsupported("bitcast", "a tile of more dimensions than its array has")
-        kept, covered = parts[: len(parts) - len(sizes)], parts[len(parts) - len(sizes) :]
-        outer = [(d, by * t, -(-extent // t)) for (d, by, extent), t in zip(covered, sizes, strict=True)]
-        inner = [(d, by, t) for (d, by, _), t in zip(covered, sizes, strict=True)]
-        parts = [*kept, *outer, *inner]
-    places = np.zeros(shape.dims, np.int64)
-    stride = 1
-    for d, by, extent in reversed(parts):
-        view = [1] * shape.rank
-        view[d] = shape.dims[d]
-        places += (np.arange(shape.dims[d]) // by % extent * stride).reshape(view)
-        stride *= extent
-    return places
+    u8 = DTYPES["u8"]
+    cut = a if a.dtype.bits == 8 else _bits(ctx, instr, a, u8, (*a.dims, a.dtype.bits // 8))
+    take = elements_at([byte_places(source)], byte_places(target))
+    dims = (*target.dims, target.dtype.bits // 8)
+    if target.dtype.bits == 8:
+        return _bits(ctx, instr, taken(cut, take, target.dims), target.dtype, target.dims)
+    return _bits(ctx, instr, taken(cut, take, dims), target.dtype, target.dims)
 
 
 # ---------------------------------------------------------------- pad

@@ -58,10 +58,62 @@ def _order(module: Module, body: Computation, root: Instruction) -> tuple[Key, .
                         return found
     if root.opcode == "select":  # select(eq, rest, lt), select(ne, lt, rest)
         condition, when, otherwise = operands
+        if found := _unless_apart(module, body, condition, when, otherwise):
+            return found
         return _chain(module, body, otherwise, condition, when, "EQ") or _chain(
             module, body, when, condition, otherwise, "NE"
         )
     return None
+
+
+def _unless_apart(
+    module: Module, body: Computation, condition: Instruction, rest: Instruction, strict: Instruction
+) -> tuple[Key, ...] | None:
+    """`select((x < y) == (y < x), rest, x < y)`: as XLA's stable_sort_expander.cc breaks ties by position."""
+    if condition.opcode != "compare" or word(condition, "direction") != "EQ" or strict.opcode != "compare":
+        return None
+    sides = body.operands(condition)
+    if any(side.opcode != "compare" for side in sides) or strict.name not in condition.operands:
+        return None
+    swapped = sides[1] if sides[0].name == strict.name else sides[0]
+    first, second = (_atom(module, body, compare, ("LT", "GT")) for compare in (strict, swapped))
+    if first is None or second is None or first[0].descending == second[0].descending:
+        return None
+    if first[0].operand != second[0].operand or first[0].total != second[0].total:
+        return None
+    if _spelled(module, body, first[0].name) != _spelled(module, body, second[0].name):
+        return None
+    others = _order(module, body, rest)
+    return None if others is None else (*first, *others)
+
+
+def _ordered_bits(body: Computation, name: str) -> Instruction | None:
+    """The float parameter whose total order `name` has: `select(bits < 0, bits xor MAX, bits)`, bits being the float's
+    own as a signed integer. So XLA's comparison_expander.cc and the TPU compiler write it. None for anything else.
+    """
+    root = body.by_name[name]
+    if root.opcode != "select" or root.array.dtype.kind != "signed":
+        return None
+    condition, flipped, bits = body.operands(root)
+    if (bits.opcode, flipped.opcode, condition.opcode) != ("bitcast-convert", "xor", "compare"):
+        return None
+    tested, zero = condition.operands
+    if word(condition, "direction") != "LT" or tested != bits.name or _integer(body, zero) != 0:
+        return None
+    others = [operand for operand in flipped.operands if operand != bits.name]
+    if len(others) != 1 or _integer(body, others[0]) != (1 << (root.array.dtype.bits - 1)) - 1:
+        return None
+    source = body.by_name[bits.operands[0]]
+    return source if source.parameter_number is not None and source.array.dtype.is_float else None
+
+
+def _integer(body: Computation, name: str) -> int | None:
+    """The value of an integer constant, seen through broadcasts."""
+    instruction = body.by_name[name]
+    while instruction.opcode in ("broadcast", "reshape", "copy"):
+        instruction = body.by_name[instruction.operands[0]]
+    text = "" if instruction.literal is None else instruction.literal.text.strip()
+    return int(text) if text.lstrip("-").isdigit() else None
 
 
 def _chain(
@@ -93,6 +145,8 @@ def _atom(module: Module, body: Computation, compare: Instruction, directions: S
         return None
     if _spelled(module, body, left) != _spelled(module, body, right):
         return None
+    if source := _ordered_bits(body, left):
+        return (Key(operand=x // 2, name=source.name, descending=direction == "GT", total=True),)
     reached = _reached(body, left)
     dtype = body.by_name[left].array.dtype
     nan = any(i.literal is not None and i.literal.text.lstrip("-+") == "nan" for i in reached)

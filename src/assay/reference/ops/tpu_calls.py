@@ -1,0 +1,130 @@
+"""Custom calls by which the TPU compiler writes plain functions.
+
+None of them is documented. What each means is read off libtpu's own snapshots: the module before the pass that brings
+the call in says, in plain HLO, what the call stands for, and both evaluate alike
+(tests/reference/test_tpu_calls.py; libtpu 0.0.42.1 to 0.0.50.1). What has not been established so is `unsupported`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.errors import Unsupported
+from assay.hlo.module import Instruction
+from assay.hlo.shape import ArrayShape, Shape
+from assay.reference.context import Context
+from assay.reference.ops.linalg import cholesky_of, inverses
+from assay.reference.ops.movement import joined, taken
+from assay.reference.physical import elements_at, memory_places, one_after_another
+from assay.reference.registry import custom_call, find
+from assay.reference.value import Ball, Token, Value, held_dtype
+
+# ---------------------------------------------------------------- memory
+
+
+@custom_call("AllocateBuffer")
+def allocate_buffer(ctx: Context, instr: Instruction) -> Value:
+    """Memory that nobody has written: every element is undecided until something is stored in it.
+
+    From libtpu's `while-loop-fusible-sinking` on: in place of a broadcast that a loop overwrites row by row.
+    """
+    return undefined(instr.shape)
+
+
+def undefined(shape: Shape) -> Value:
+    """A value of `shape` of which nothing is known."""
+    if isinstance(shape, ArrayShape):
+        return Ball(shape.dtype, np.zeros(shape.dims, held_dtype(shape.dtype)), None, np.broadcast_to(True, shape.dims))
+    return Token()
+
+
+@custom_call("ConcatBitcast")
+def concat_bitcast(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
+    """The operands' memory, one after another, read as one array: slices of an array that were copied one by one.
+
+    From libtpu's memory-space assignment on, over the `slice-done`s of one operand.
+    """
+    shapes = ctx.operand_shapes(instr)
+    sources = [shape for shape in shapes or () if isinstance(shape, ArrayShape)]
+    if len(sources) != len(operands) or any(a.dtype.name != instr.array.dtype.name for a in operands):
+        raise Unsupported("custom-call ConcatBitcast", "of other than arrays of the result's type")
+    take = elements_at(one_after_another(sources), memory_places(instr.array))
+    whole = joined(operands, lambda arrays: np.concatenate([x.ravel() for x in arrays]))
+    return taken(whole, take, instr.array.dims)
+
+
+@custom_call("GatherScatterIndicesBitpacked")
+def indices_bitpacked(ctx: Context, instr: Instruction, indices: Ball) -> Value:
+    """A mark on indices that were unpacked from the bits of one integer: they are handed on.
+
+    From libtpu's `tpu_scatter_gather_normalizer` on: shifts and masks, a concatenate, this call, the gather.
+    """
+    if indices.dims != instr.array.dims or indices.dtype.name != instr.array.dtype.name:
+        raise Unsupported("custom-call GatherScatterIndicesBitpacked", "that changes its operand's shape")
+    return indices
+
+
+# ---------------------------------------------------------------- linear algebra
+
+
+@custom_call("Cholesky")
+def cholesky(ctx: Context, instr: Instruction, a: Ball) -> Value:
+    """The lower factor, from the lower triangle; the other triangle is whatever lies there, and so is all of it where
+    the matrix is not positive definite.
+
+    From libtpu's `tpu_cholesky_expander` on, which writes `cholesky(a), lower=true` of a block with it.
+    """
+    return cholesky_of(ctx, a, lower=True)
+
+
+@custom_call("InvertDiagBlocksLowerTriangular")
+def inverse_of_lower(ctx: Context, instr: Instruction, a: Ball) -> Value:
+    """The inverse of each lower triangular matrix of (.., blocks, n, n).
+
+    From libtpu's `tpu_triangular_solve_expander` on, which solves with the inverses of the diagonal blocks.
+    """
+    return inverses(ctx, a, lower=True)
+
+
+@custom_call("InvertDiagBlocksUpperTriangular")
+def inverse_of_upper(ctx: Context, instr: Instruction, a: Ball) -> Value:
+    """The same for upper triangular matrices."""
+    return inverses(ctx, a, lower=False)
+
+
+# ---------------------------------------------------------------- 64 bits as two times 32
+
+
+@custom_call("X64SplitLow")
+def split_low(ctx: Context, instr: Instruction, a: Ball) -> Value:
+    return _half(instr, a, high=False)
+
+
+@custom_call("X64SplitHigh")
+def split_high(ctx: Context, instr: Instruction, a: Ball) -> Value:
+    return _half(instr, a, high=True)
+
+
+def _half(instr: Instruction, a: Ball, high: bool) -> Ball:
+    """Half the bits of an integer; the real or the imaginary part of a c64, which is the upper half of its bits."""
+    to = instr.array.dtype
+    if (a.dtype.name, to.name) == ("c64", "f32"):
+        return Ball(to, a.mid.imag if high else a.mid.real, a.rad, a.und)
+    if not (a.dtype.is_integer and a.dtype.bits == 64 and to.is_integer and to.bits == 32):
+        raise Unsupported(f"custom-call {instr.attributes['custom_call_target']}", f"of {a.dtype} to {to}")
+    words = (a.mid.astype(np.uint64) >> np.uint64(32 if high else 0)).astype(np.uint32)
+    return Ball(to, words.astype(held_dtype(to)), None, a.und)
+
+
+@custom_call("X64Combine")
+def combine(ctx: Context, instr: Instruction, low: Ball, high: Ball) -> Value:
+    to = instr.array.dtype
+    if (to.name, low.dtype.name, high.dtype.name) == ("c64", "f32", "f32"):
+        parts = Instruction(instr.name, "complex", instr.shape, instr.operands)
+        return find("complex")(ctx, parts, low, high)
+    if not to.is_integer or to.bits != 64 or not (low.dtype.is_integer and high.dtype.is_integer):
+        raise Unsupported("custom-call X64Combine", f"to {to}")
+    both = joined((low, high), lambda arrays: np.stack([x.astype(np.uint32) for x in arrays]))
+    words = both.mid.astype(np.uint64)
+    und = None if both.und is None else both.und.any(0)
+    return Ball(to, (words[0] | words[1] << np.uint64(32)).astype(held_dtype(to)), None, und)
