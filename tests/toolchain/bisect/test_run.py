@@ -116,6 +116,16 @@ def test_resume_asks_nothing_again_and_a_fresh_run_everything(here: Path) -> Non
     assert len(asked(here)) == 3 * count
 
 
+def test_resume_tries_again_what_was_skipped(here: Path) -> None:
+    right = (here / "check.sh").read_text()
+    (here / "check.sh").write_text("#!/bin/sh\n. ./inner.sh\n")
+    (here / "inner.sh").write_text(right.replace("test $v -ge 7", "{ test $v -ne 6 || exit 2; } && test $v -ge 7"))
+    assert names(ask(good="0.6.0", bad="0.6.10")) == {("0.6.5", "0.6.7")}
+    (here / "inner.sh").write_text(right)
+    assert names(ask(good="0.6.0", bad="0.6.10", resume=True)) == {("0.6.6", "0.6.7")}
+    assert asked(here)[-1] == "0.6.6"
+
+
 def test_a_journal_that_was_cut_short_is_read_up_to_there(here: Path) -> None:
     first = ask(bad="0.6.9")
     count, path = len(asked(here)), Path(first.journal)

@@ -96,7 +96,10 @@ class Journal:
             else:
                 trial = Trial(**{**line, "verdict": Verdict(line["verdict"])})
                 self.trials[trial.version] = trial
-        return lines[1:]
+        skipped = [version for version, trial in self.trials.items() if trial.verdict is Verdict.SKIPPED]
+        for version in skipped:  # it may do better this time
+            del self.trials[version]
+        return [line for line in lines[1:] if line.get("version") not in skipped]
 
 
 def journal_path(axis: str, check: Check) -> tuple[Path, str]:
