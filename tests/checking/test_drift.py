@@ -11,6 +11,7 @@ from xla_cpu import hlo_text
 
 from assay.checking.bounds import Bounds, Settings
 from assay.checking.judge import judge
+from assay.checking.target import Executed
 from assay.checking.weigh import weigh, weigh_again
 from assay.hlo.parse import parse_module
 from assay.oracle.drift import constant_factors
@@ -117,7 +118,7 @@ def test_a_drift_is_told_as_one():
 
     with Drifting(host()) as worker:
         program = from_hlo("swiglu", text, text.encode(), "hlo-text")
-        case = judge(program, [X], "X", worker, SETTINGS)
+        case = judge(program, [X], "X", Executed(worker, program), SETTINGS)
     (output,) = case.outputs
     assert case.verdict == Verdict.MISMATCH
     assert output.outside or output.drift == pytest.approx(0.01, abs=2e-3)

@@ -11,6 +11,7 @@ import pytest
 
 from assay.checking.bounds import Settings
 from assay.checking.judge import judge, refusal
+from assay.checking.target import Executed
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Expectation, from_hlo
 from assay.reference.policies import for_target
@@ -59,7 +60,8 @@ def crash():
 
 def verdict(answers, strict=None, hlo=ADD, arguments=(X, X), **more):
     program = from_hlo("add", hlo, hlo.encode(), "hlo-text", **more)
-    return judge(program, arguments, "test", FakeWorker(list(answers), strict), Settings(for_target("cpu")))
+    target = Executed(FakeWorker(list(answers), strict), program)
+    return judge(program, arguments, "test", target, Settings(for_target("cpu")))
 
 
 def test_right_agrees():

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import assay
-from assay.checking.api import ACCUMULATIONS, Request, _settings, refuse_unknown_names
+from assay.checking.api import ACCUMULATIONS, Request, refuse_unknown_names, settings_for
 from assay.checking.bounds import KINDS, Bounds, Settings
 from assay.checking.judge import judge
+from assay.checking.target import Executed
 from assay.errors import InputError
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import from_hlo
@@ -65,11 +66,12 @@ class Compiler:
 
 
 def verdict(answer, settings, hlo=CHAIN, arguments=(X,)):
-    return judge(from_hlo("p", hlo, hlo.encode(), "hlo-text"), arguments, "test", Compiler(answer), settings)
+    program = from_hlo("p", hlo, hlo.encode(), "hlo-text")
+    return judge(program, arguments, "test", Executed(Compiler(answer), program), settings)
 
 
 def settings(policy=None, target="cpu", **more):
-    return _settings(Request(target=target, policy=policy, **more), {"jaxlib": "0.12.0"})
+    return settings_for(Request(target=target, policy=policy, **more), {"jaxlib": "0.12.0"})
 
 
 # ---------------------------------------------------------------- policies

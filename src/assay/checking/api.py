@@ -16,6 +16,7 @@ import numpy as np
 
 from assay.checking.bounds import KINDS, Settings, Step
 from assay.checking.judge import judge, refusal, same_bits
+from assay.checking.target import Evaluated, Executed, Target
 from assay.errors import AssayError, InputError, ProgramError, ToolchainError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
@@ -26,11 +27,13 @@ from assay.programs.load import load, parse_source
 from assay.programs.program import Array, Program, from_hlo
 from assay.reference.policies import for_target, named
 from assay.report.result import CaseResult, Report
-from assay.toolchain import Compiled, Limits, Worker, WorkerDied, resolve
+from assay.targets import tpu_aot
+from assay.toolchain import Limits, Worker, WorkerDied, resolve
+from assay.toolchain.session import Platform
 
 T = TypeVar("T")
 
-TARGETS = ("cpu",)
+TARGETS = ("cpu", *(f"tpu:{generation}" for generation in tpu_aot.GENERATIONS))
 # Drawn inputs: ordinary values, and the first of the others whose results are exact, so that a wrong index cannot hide.
 DEFAULT_CLASSES = ("normal", "small-integers", "sparse-integers")
 
@@ -40,10 +43,10 @@ class Request:
     """What is to be checked and how; the fields are the command line's options.
 
     toolchain: `jax==V`, or None for the jax that is installed beside assay. options: XLA debug options of the
-    compilation. flags: XLA flags of the worker's process. inputs: an .npz file. classes: of drawn inputs.
-    memory_limit: bytes, for the reference and for the worker each. timeout_s: of one request to the worker.
-    policy: what the target may do (see `assay.reference.policies`), its own where None. accumulation: `probable` or
-    `certain` bounds of sums. bounds: `auto`, `ball` or `sampled` (see `assay.checking.bounds`).
+    compilation. flags: of the worker's process, XLA's, or libtpu's where that compiles. inputs: an .npz file. classes:
+    of drawn inputs. memory_limit: bytes, for the reference and the worker each. timeout_s: of one request to the
+    worker. policy: what the target may do (see `assay.reference.policies`), its own where None. accumulation:
+    `probable` or `certain` bounds of sums. bounds: `auto`, `ball` or `sampled` (see `assay.checking.bounds`).
     """
 
     target: str = "cpu"
@@ -88,14 +91,30 @@ def check_path(source: str, request: Request, command: str = "", step: Step = la
     if request.inputs is not None and (request.seed != 0 or request.classes != DEFAULT_CLASSES):
         raise InputError("--inputs has the values: leave out --seed and --input-class, which choose how to draw them")
     refuse_unknown_names(request)
-    with _worker(request, step) as (worker, versions):
+    with open_worker(request, step) as (worker, versions):
         step("reading the program")
-        arguments = None
-        if request.inputs is not None and parse_source(source).function is not None:
-            arguments = load_arguments(request.inputs, None)
-        programs = _alive(source, lambda: load(source, worker, arguments, request.case))
+        programs = read_programs(source, request, worker)
         cases = [result for program in programs for result in _check(program, request, worker, versions, step)]
     return _report(source, request, versions, cases, command)
+
+
+def read_programs(source: str, request: Request, worker: Worker, scheduled: bool = False) -> list[Program]:
+    """The programs that `source` names, lowered for the request's target; see `assay.programs.load`."""
+    arguments = None
+    if request.inputs is not None and parse_source(source).function is not None:
+        arguments = load_arguments(request.inputs, None)
+    platform = platform_of(request.target)
+    return alive(source, lambda: load(source, worker, arguments, request.case, platform, scheduled))
+
+
+def generation_of(target: str) -> str | None:
+    """`v5e` for `tpu:v5e`, a target that is not there; None for one that is."""
+    return target.removeprefix("tpu:") if target.startswith("tpu:") else None
+
+
+def platform_of(target: str) -> Platform:
+    """What jax lowers for: `tpu` for `tpu:v5e`."""
+    return "tpu" if target.startswith("tpu") else "cpu"
 
 
 def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str = "cpu", **options: Any) -> Report:
@@ -117,10 +136,10 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
                 "arguments go with a function; for a path give inputs='args.npz' or example_args() in the file"
             )
         return check_path(str(program), request)
-    lowered = lower(program, arguments)
-    with _worker(request, lambda _: None) as (worker, versions):
+    lowered = lower(program, arguments, platform_of(target))
+    with open_worker(request, lambda _: None) as (worker, versions):
         name = getattr(program, "__name__", "function")
-        cases = _check(_alive(name, lambda: lowered(worker)), request, worker, versions, lambda _: None)
+        cases = _check(alive(name, lambda: lowered(worker)), request, worker, versions, lambda _: None)
     return _report(name, request, versions, cases)
 
 
@@ -130,7 +149,7 @@ def _report(
     return Report(
         program,
         request.target,
-        _words(versions),
+        words(versions),
         request.seed,
         tuple(cases),
         command,
@@ -152,7 +171,7 @@ def assert_correct(function: Callable[..., Any], *arguments: Any, **options: Any
     return report
 
 
-def _alive(source: str, read: Callable[[], T]) -> T:
+def alive(source: str, read: Callable[[], T]) -> T:
     """`read()`; what ends the worker before anything is compiled is the user's file's doing, and no finding."""
     try:
         return read()
@@ -163,13 +182,15 @@ def _alive(source: str, read: Callable[[], T]) -> T:
         raise ProgramError(f"{source}: the worker ended while it read the program ({death.detail}){where}") from death
 
 
-def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[Worker], Program]:
+def lower(
+    function: Callable[..., Any], arguments: Sequence[Any], platform: Platform = "cpu"
+) -> Callable[[Worker], Program]:
     """Lowers in the caller's process, whose jax made the function anyway."""
     import jax
 
     name = getattr(function, "__name__", "function")
     try:
-        lowered = jax.jit(function, keep_unused=True).trace(*arguments).lower(lowering_platforms=("cpu",))
+        lowered = jax.jit(function, keep_unused=True).trace(*arguments).lower(lowering_platforms=(platform,))
         values = tuple(
             None if isinstance(leaf, jax.ShapeDtypeStruct) else _plain(jax, leaf, aval)
             for leaf, aval in zip(jax.tree.leaves(arguments), jax.tree.leaves(lowered.in_avals), strict=True)
@@ -191,24 +212,31 @@ def _plain(jax: Any, leaf: Any, aval: Any) -> Array:
 
 
 @contextmanager
-def _worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str, str | None]]]:
-    """A worker of the toolchain asked for, and the versions that it hosts."""
+def open_worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str, str | None]]]:
+    """A worker of the toolchain asked for, with its target ready, and the versions that it hosts."""
     if request.target not in TARGETS:
         raise ToolchainError(f"no target {request.target!r}; there is: {', '.join(TARGETS)}")
     step("starting the worker")
     toolchain = resolve(request.toolchain, progress=step)
     limits = Limits(timeout_s=request.timeout_s, rss_bytes=request.memory_limit)
-    with Worker(toolchain, request.flags, limits) as worker:
+    generation = generation_of(request.target)
+    with Worker(toolchain, request.flags if generation is None else (), limits) as worker:
         try:
             versions = worker.describe().versions
         except WorkerDied as death:
             last = death.stderr_tail[-1] if death.stderr_tail else death.detail
             raise ToolchainError(f"{toolchain.spec} does not start with these flags: {last}") from death
+        if generation is not None:
+            tpu_aot.start(worker, generation, request.flags)
+        else:
+            versions.pop("libtpu", None)  # it has no part in this
         yield worker, versions
 
 
-def _words(versions: Mapping[str, str | None]) -> str:
-    return ", ".join(f"{name} {versions[name]}" for name in ("jax", "jaxlib", "python") if versions.get(name))
+def words(versions: Mapping[str, str | None]) -> str:
+    """The versions that a report names."""
+    shown = ("jax", "jaxlib", "libtpu", "python")
+    return ", ".join(f"{name} {versions[name]}" for name in shown if versions.get(name))
 
 
 def _check(
@@ -217,31 +245,38 @@ def _check(
     """One result for each set of inputs of one program."""
     if program.problem is not None or program.module is None:
         return [CaseResult(program.name, "", Verdict.INVALID, program.problem or "no module")]
-    settings = _settings(request, versions)
+    settings = settings_for(request, versions)
     if (refused := refusal(program, settings)) is not None:
         return [refused]
     results: list[CaseResult] = []
-    executables: dict[str, Compiled] = {}
-    for words, arguments in _inputs(program, request):
-        label = f"{program.name} ({words})"
-        telling = partial(_tell, step, label)
+    target = target_for(program, request, worker, settings)
+    for inputs, arguments in inputs_for(program, request):
+        label = f"{program.name} ({inputs})"
+        telling = partial(tell, step, label)
         drawn_again = bool(results) and request.classes == DEFAULT_CLASSES
         try:
-            result = judge(program, arguments, words, worker, settings, telling, executables, if_exact=drawn_again)
+            result = judge(program, arguments, inputs, target, settings, telling, if_exact=drawn_again)
         except InputError:
             raise
         except AssayError as error:  # one case that we fail on is not to cost the others
-            result = CaseResult(program.name, words, Verdict.UNVERIFIED, str(error))
+            result = CaseResult(program.name, inputs, Verdict.UNVERIFIED, str(error))
         if result is not None:
             results.append(result)
             if drawn_again:
                 break  # an exact class was found: no other is drawn
-    for compiled in executables.values():
-        worker.release(compiled)
+    target.close()
     return results
 
 
-def _settings(request: Request, versions: Mapping[str, str | None]) -> Settings:
+def target_for(program: Program, request: Request, worker: Worker, settings: Settings) -> Target:
+    """Where the results of `program` are had from."""
+    generation = generation_of(request.target)
+    if generation is None:
+        return Executed(worker, program)
+    return Evaluated(worker, program, settings, generation, request.flags)
+
+
+def settings_for(request: Request, versions: Mapping[str, str | None]) -> Settings:
     """By what policy and with which limits a target of these versions is judged."""
     own = for_target(request.target, versions.get("jaxlib"))
     policy = own if request.policy is None else named(request.policy, request.target, versions.get("jaxlib"))
@@ -257,11 +292,11 @@ def _settings(request: Request, versions: Mapping[str, str | None]) -> Settings:
     )
 
 
-def _tell(step: Step, label: str, text: str) -> None:
+def tell(step: Step, label: str, text: str) -> None:
     step(f"{label}: {text}")
 
 
-def _inputs(program: Program, request: Request) -> Iterator[tuple[str, list[Array]]]:
+def inputs_for(program: Program, request: Request) -> Iterator[tuple[str, list[Array]]]:
     """Sets of inputs, each with where it comes from in words."""
     assert program.module is not None
     if request.inputs is not None:

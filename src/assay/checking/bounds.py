@@ -144,12 +144,17 @@ class Bounds:
         found = [leaves[index] for leaves in self._runs]
         return [leaf.mid for leaf in found if isinstance(leaf, Ball)]
 
+    def middle(self) -> Leaves:
+        """The outputs of one run in which nothing is rounded off its midpoint but by what the program declares."""
+        return self._evaluated(self.settings.policy, rng=np.random.default_rng(0), amplitude=0.0)
+
     def _evaluated(
         self,
         policy: Policy,
         watch: OnValue | None = None,
         rng: np.random.Generator | None = None,
         nearest: bool = False,
+        amplitude: float = 1.0,
     ) -> Leaves:
         if rng is None:
             self.step("evaluating the reference")
@@ -160,6 +165,7 @@ class Bounds:
                 self.arguments,
                 policy,
                 rng=rng,
+                amplitude=amplitude,
                 alike=False,
                 nearest=nearest,
                 on_value=watch,

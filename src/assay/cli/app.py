@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from assay.cli import bisect, check, doctor, passes, policies, toolchain
+from assay.cli import bisect, check, compile, doctor, passes, policies, toolchain
 
 app = typer.Typer(
     help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
@@ -13,6 +13,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("check")(check.command)
+app.command("compile")(compile.command)
 app.command("bisect")(bisect.command)
 app.command("passes")(passes.command)
 app.command("doctor")(doctor.command)

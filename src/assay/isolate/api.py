@@ -4,8 +4,6 @@ is wrong.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from assay.oracle.verdict import Verdict
 from assay.programs.load import parse_source
 from assay.programs.program import Program
 from assay.report.passes import Culprit, Looked, PassesCase, PassesReport
+from assay.targets.dumps import empty, scratch
 from assay.targets.snapshots import Snapshot, read
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
@@ -98,16 +97,12 @@ class _Died(Exception):
 
 @contextmanager
 def _folder(keep: Path | None, name: str) -> Iterator[Path]:
-    """An empty folder for one program's dump, pruned afterwards unless it is to be kept."""
-    if keep is None:
-        with tempfile.TemporaryDirectory(prefix="assay-passes-") as folder:
-            yield Path(folder)
+    """A folder for one program's dump, pruned afterwards unless it is to be kept."""
+    if keep is not None:
+        yield keep / "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
         return
-    folder_ = keep / "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
-    if folder_.exists() and any(folder_.iterdir()):
-        raise InputError(f"--keep {folder_}: not empty; name another folder")
-    folder_.mkdir(parents=True, exist_ok=True)
-    yield folder_
+    with scratch() as folder:
+        yield folder
 
 
 def _dumped(
@@ -117,7 +112,7 @@ def _dumped(
     try:
         try:
             step("compiling with snapshots")
-            return dump(worker, program, request.target, folder, settings.options)
+            return dump(worker, program, request.target, folder, settings.options, request.flags)
         except WorkerDied as death:
             if death.kind == "resource":
                 raise _Died(
@@ -142,11 +137,10 @@ def _death(
 ) -> PassesCase:
     """A crash or a hang, seen twice, is the compiler's: the pass is the one that was next in the last snapshot."""
     step("the compiler ended; trying once more, alone")
-    shutil.rmtree(folder)
-    folder.mkdir()
+    empty(folder)
     verdict = Verdict.CRASH if death.kind == "crash" else Verdict.HANG
     try:
-        dump(worker, program, request.target, folder, settings.options)
+        dump(worker, program, request.target, folder, settings.options, request.flags)
     except WorkerDied as again:
         why = f"{again.detail} during {again.request}, twice"
         return PassesCase(program.name, verdict, why, culprit=_last(folder), stderr_tail=again.stderr_tail)

@@ -16,7 +16,7 @@ from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
 from assay.programs.program import Array, Expectation, Program, from_hlo
 from assay.toolchain import LoadedCase, RequestRefused, Worker
-from assay.toolchain.session import Kind
+from assay.toolchain.session import Kind, Platform
 
 MLIR_BYTECODE = b"ML\xefR"
 DUMP_NAME = re.compile(r"^(?P<module>module_\d+\..*?)\.(?:[a-z0-9_]+_)?before_optimizations(?:\.(?:hlo|txt|pb))*$")
@@ -43,10 +43,18 @@ def parse_source(text: str) -> Source:
     return source
 
 
-def load(text: str, worker: Worker, arguments: Sequence[Array] | None = None, case: str | None = None) -> list[Program]:
+def load(
+    text: str,
+    worker: Worker,
+    arguments: Sequence[Array] | None = None,
+    case: str | None = None,
+    platform: Platform = "cpu",
+    scheduled: bool = False,
+) -> list[Program]:
     """The programs that `text` names.
 
-    arguments: given by the user for a function without example_args(). case: a glob of the cases to take.
+    arguments: given by the user for a function without example_args(). case: a glob of the cases to take. platform:
+    what jax lowers a function for. scheduled: whether HLO may be a module that is optimized and scheduled already.
     Raises ProgramError or a subclass for what cannot be read; a case that fails alone becomes a Program with a
     `problem`.
     """
@@ -56,9 +64,9 @@ def load(text: str, worker: Worker, arguments: Sequence[Array] | None = None, ca
     if source.path.is_dir():
         return _dump_folder(source.path, worker)
     if source.path.suffix == ".py":
-        return _python(source, worker, arguments, case)
+        return _python(source, worker, arguments, case, platform)
     data = _read(source.path)
-    return [_module(source.path, data, worker)]
+    return [_module(source.path, data, worker, scheduled)]
 
 
 def _read(path: Path) -> bytes:
@@ -71,8 +79,11 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _python(source: Source, worker: Worker, arguments: Sequence[Array] | None, case: str | None) -> list[Program]:
-    loaded = worker.load(source.path, source.function, arguments, () if case is None else (case,))
+def _python(
+    source: Source, worker: Worker, arguments: Sequence[Array] | None, case: str | None, platform: Platform
+) -> list[Program]:
+    cases = () if case is None else (case,)
+    loaded = worker.load(source.path, source.function, arguments, cases, platform=platform)
     if not loaded.cases:
         what = f"no case matches {case!r}" if case else "cases() yields nothing"
         raise ProgramError(f"{source.path}: {what}")
@@ -99,12 +110,14 @@ def _case(name: str, case: LoadedCase, rtol: float | None) -> Program:
     )
 
 
-def _module(path: Path, data: bytes, worker: Worker) -> Program:
+def _module(path: Path, data: bytes, worker: Worker, scheduled: bool = False) -> Program:
     """One module in any of the forms that XLA and jax write."""
     if looks_like_hlo(data):
         text = _decode(path, data)
         module = parse_module(text, source=str(path))
         if module.attributes.get("is_scheduled") == "true":
+            if scheduled:
+                return Program(path.name, print_for_compiler(module).encode(), "hlo-text", module)
             raise ProgramError(
                 f"{path}: this HLO is scheduled, as it is after optimization, and XLA does not take that back; "
                 "give the module as it was before, e.g. jit(f).lower(...).compiler_ir('hlo').as_hlo_text()"

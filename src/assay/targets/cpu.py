@@ -10,9 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from assay.toolchain.outcomes import Array, Compiled
+from assay.targets.dumps import LIMIT_BYTES, watched
+from assay.toolchain.outcomes import Array, Compiled, RequestRefused
 from assay.toolchain.session import Kind, Worker
+
+LARGE_CONSTANTS = "xla_dump_large_constants"
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,24 @@ def compile(
     kind: Kind,
     options: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
+    dump: Path | None = None,
+    dump_limit: int = LIMIT_BYTES,
 ) -> Compiled:
-    """The executable and its optimized HLO. Raises WorkerDied, RequestRefused."""
-    return worker.compile(payload, kind, options, timeout_s)
+    """The executable and its optimized HLO. Raises WorkerDied, RequestRefused.
+
+    dump: an empty folder, or none yet, for a snapshot after every pass. A jaxlib that does not print large constants
+    writes protos besides, which have them. DumpLimit where it would take more than `dump_limit` bytes.
+    """
+    if dump is None:
+        return worker.compile(payload, kind, options, timeout_s)
+    with watched(dump, dump_limit) as watch:
+        try:
+            return worker.compile(payload, kind, options, timeout_s, dump, watch)
+        except RequestRefused as refused:
+            if refused.type != "UnknownOption" or LARGE_CONSTANTS not in refused.message:
+                raise
+            wanted = {**(options or {}), LARGE_CONSTANTS: "", "xla_dump_hlo_as_proto": "true"}
+            return worker.compile(payload, kind, wanted, timeout_s, dump, watch)
 
 
 def run(worker: Worker, compiled: Compiled, arrays: Sequence[Array], timeout_s: float | None = None) -> list[Array]:

@@ -184,18 +184,29 @@ class Worker:
         kind: Kind,
         options: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
+        dump: Path | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> Compiled:
         """Compile for the CPU. options: XLA debug options by name, values as on a command line (`true`, `0`, `AVX2`).
 
+        dump: a folder for a snapshot after every pass. watch: called a few times a second; what it raises ends the
+        request.
         RequestRefused has type `UnknownOption` or `BadOption` where an option is at fault.
         """
-        header = {"op": "compile", "kind": kind, "options": dict(options or {})}
-        reply, out = self._ask(header, [_bytes(payload)], timeout_s)
+        header = {"op": "compile", "kind": kind, "options": dict(options or {}), "dump": _path(dump)}
+        reply, out = self._ask(header, [_bytes(payload)], timeout_s, watch)
         self._live += 1
         child = self._process.child
         assert child is not None
         types = [tuple(_type(t) for t in reply[name]) for name in ("parameters", "results")]
         return Compiled(out[0].decode(), types[0], types[1], reply["seconds"], reply["handle"], child.pid)
+
+    def start_libtpu(self, topology: str, init_args: Sequence[str] = ()) -> tuple[int, int]:
+        """Load the toolchain's libtpu; the version of its PJRT API. RequestRefused has type `NoLibtpu`,
+        `LibtpuDoesNotLoad` or `UnknownTopology`.
+        """
+        reply, _ = self._ask_libtpu({"op": "start_libtpu", "topology": topology}, init_args)
+        return reply["api"][0], reply["api"][1]
 
     def compile_for_tpu(
         self,
@@ -204,29 +215,41 @@ class Worker:
         topology: str,
         options: Mapping[str, str] | None = None,
         init_args: Sequence[str] = (),
-        dump: Path | None = None,
         timeout_s: float | None = None,
+        dump: Path | None = None,
         watch: Callable[[], None] | None = None,
     ) -> AheadOfTime:
         """Compile with the toolchain's libtpu for a TPU that is not there; see `assay.targets.tpu_aot`.
 
         init_args: flags of libtpu, which are the process's: other ones than before cost a fresh child, and handles are
-        stale then. dump: an empty folder for the snapshots. watch: called a few times a second; what it raises ends the
-        request. RequestRefused has type `NoLibtpu`, `LibtpuDoesNotLoad`, `PjrtError`, `UnknownOption` or `BadOption`.
+        stale then. dump, watch: as for `compile`. RequestRefused has a type of `start_libtpu`, or `PjrtError`,
+        `UnknownOption` or `BadOption`.
         """
+        header = {
+            "op": "compile_for_tpu", "kind": kind, "topology": topology, "options": dict(options or {}),
+            "dump": _path(dump),
+        }  # fmt: skip
+        reply, out = self._ask_libtpu(header, init_args, [_bytes(payload)], timeout_s, watch)
+        types = [tuple(_type(t) for t in reply[name]) for name in ("parameters", "results")]
+        return AheadOfTime(out[0].decode(), types[0], types[1], reply["seconds"], dump)
+
+    def _ask_libtpu(
+        self,
+        header: dict[str, Any],
+        init_args: Sequence[str],
+        blobs: Sequence[Any] = (),
+        timeout_s: float | None = None,
+        watch: Callable[[], None] | None = None,
+    ) -> tuple[dict[str, Any], list[bytearray]]:
+        """A request to a child that has loaded libtpu with `init_args` or will now."""
         child = self._process.child
         if child and self._libtpu and self._libtpu[0] == child.pid and self._libtpu[1] != tuple(init_args):
             self.restart()
-        header = {
-            "op": "compile_for_tpu", "kind": kind, "topology": topology, "options": dict(options or {}),
-            "init_args": list(init_args), "dump": None if dump is None else str(dump.absolute()),
-        }  # fmt: skip
-        reply, out = self._ask(header, [_bytes(payload)], timeout_s, watch)
-        child = self._process.child
-        assert child is not None
-        self._libtpu = (child.pid, tuple(init_args))
-        types = [tuple(_type(t) for t in reply[name]) for name in ("parameters", "results")]
-        return AheadOfTime(out[0].decode(), types[0], types[1], reply["seconds"], dump)
+        try:
+            return self._ask({**header, "init_args": list(init_args)}, blobs, timeout_s, watch)
+        finally:
+            if self._process.child is not None:
+                self._libtpu = (self._process.child.pid, tuple(init_args))
 
     def run(self, compiled: Compiled, arrays: Sequence[Array], timeout_s: float | None = None) -> list[Array]:
         """The flat results, in order; a token comes back as an empty pred array.
@@ -259,6 +282,10 @@ class Worker:
 
 def _bytes(payload: str | bytes) -> bytes:
     return payload.encode() if isinstance(payload, str) else payload
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
 
 
 def _type(spec: Mapping[str, Any]) -> ArrayType:

@@ -17,6 +17,7 @@ Version differences are found by looking for attributes, never by version number
     server      the fork server and what a child is
     requests    the table of requests: describe, load, to_hlo, compile, run, release, compile_for_tpu
     user_file   a user's Python file -> lowered cases
+    options     XLA's options, from text
     programs    HLO and StableHLO in their several forms; what differs between jaxlibs
     wire        frames and arrays; the host uses these too
     tpu         compiling for a TPU that is not there

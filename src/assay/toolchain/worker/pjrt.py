@@ -79,16 +79,16 @@ class Plugin:
                 return tuple(ctypes.cast(value.value, ctypes.POINTER(ctypes.c_int64))[: value.value_size])
         return None
 
-    def compile(self, program: bytes, form: str, options: bytes, topology: str) -> Executable:
-        """program: in `form`, `mlir` or `hlo`. options: a CompileOptionsProto. topology: such as `v5e:2x2`."""
+    def compile(self, program: bytes, form: str, options: bytes, topology: int) -> Executable:
+        """program: in `form`, `mlir` or `hlo`. options: a CompileOptionsProto."""
         code, name = _buffer(program), _buffer(form.encode())
         settings = _buffer(options)
         described = _words(_address(code), len(program), _address(name), len(form))
-        where = self._topology(topology)
-        out = self._call("PJRT_Compile", where, ctypes.addressof(described), _address(settings), len(options), 0, 0)
+        out = self._call("PJRT_Compile", topology, ctypes.addressof(described), _address(settings), len(options), 0, 0)
         return Executable(self, out[5])
 
-    def _topology(self, name: str) -> int:
+    def topology(self, name: str) -> int:
+        """A handle of the topology that libtpu calls `name`, such as `v5e:2x2`; kept as long as the plugin."""
         if name not in self._topologies:
             text = _buffer(name.encode())
             out = self._call("PJRT_TopologyDescription_Create", _address(text), len(name), 0, 0, 0)

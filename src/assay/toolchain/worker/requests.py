@@ -7,7 +7,6 @@ state: `executables` by handle, `numbers` for handles, `callbacks`: the programs
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import sys
@@ -15,11 +14,11 @@ import time
 from functools import partial
 
 from .faults import fault
+from .options import compile_with, dumping
 from .programs import (
     CALLBACKS,
     client_compile,
     compilable,
-    compile_options,
     computation_of,
     cpu_device,
     hlo_text,
@@ -28,7 +27,7 @@ from .programs import (
     unoptimized,
     x64,
 )
-from .tpu import compile_for_tpu
+from .tpu import compile_for_tpu, start_libtpu
 from .user_file import load
 from .wire import Refused, get_array, put_array
 
@@ -54,65 +53,6 @@ def to_hlo(state: dict, header: dict, blobs: list):
     return {}, [hlo_text(unoptimized(bytes(blobs[0]), header["kind"])).encode()]
 
 
-def option_values(text: str) -> list:
-    """What an option's text may mean, most likely first: XLA wants the type of the field, and only it knows which."""
-    values = []
-    if text.lower() in ("true", "false"):
-        values.append(text.lower() == "true")
-    for convert in (int, float):
-        with contextlib.suppress(ValueError):
-            values.append(convert(text))
-    if text in ("0", "1"):
-        values.append(text == "1")
-    return [*values, text]
-
-
-def set_directly(options, name: str, text: str) -> bool:
-    """Set a field that jaxlib shows as an attribute; False if it shows none.
-
-    This comes before env_option_overrides because jaxlib 0.4.13 turns an int into a bool there.
-    """
-    fields = options.executable_build_options.debug_options
-    if not hasattr(fields, name):
-        return False
-    for value in [*option_values(text), text.split(",")]:
-        with contextlib.suppress(TypeError):
-            setattr(fields, name, value)
-            return True
-    raise Refused("BadOption", f"{text!r} is not a value of {name}")
-
-
-def compile_with(compile_once, options: dict, directly: bool = True):
-    """`compile_once(settings)`, trying each option's text as the types it may have; XLA names the option that it does
-    not take. directly: whether the debug options that jaxlib knows are those of the compiler.
-    """
-    candidates = {name: option_values(text) for name, text in options.items()}
-    while True:
-        settings = compile_options()
-        for name, text in options.items():
-            if directly and set_directly(settings, name, text):
-                candidates.pop(name, None)
-        settings.env_option_overrides = [(name, values[0]) for name, values in candidates.items()]
-        try:
-            return compile_once(settings)
-        except Exception as e:
-            message = str(e)
-            if "No such compile option" in message:
-                guilty = [name for name in candidates if f"'{name}'" in message]
-                raise Refused("UnknownOption", f"this XLA has no option {', '.join(guilty) or message}") from e
-            if "Protocol Buffer reflection usage error" in message:
-                names = ", ".join(candidates)
-                raise Refused(
-                    "BadOption", f"this XLA takes {names} only as a flag of the process (--{names}=...)"
-                ) from e
-            guilty = [name for name in candidates if f"option {name}," in message]
-            if "While setting option" not in message or not guilty:
-                raise
-            candidates[guilty[0]].pop(0)
-            if not candidates[guilty[0]]:
-                raise Refused("BadOption", message.splitlines()[0]) from e
-
-
 def refuse_what_this_client_aborts_on(payload: bytes, kind: str) -> None:
     """Old CPU clients fail a CHECK on tuples and tokens at the boundary. That is no fault of the compiler's."""
     client = cpu_device().client
@@ -136,7 +76,7 @@ def compile_program(state: dict, header: dict, blobs: list):
         raise Refused("HostCallback", "the program calls back into Python; only the process that traced it can run it")
     prepare_linear_algebra(payload)
     start = time.monotonic()
-    executable = compile_with(partial(client_compile, module), header["options"])
+    executable = compile_with(partial(client_compile, module), dumping(header["dump"], header["options"]))
     seconds = time.monotonic() - start
     optimized = executable.hlo_modules()[0]
     parameters, results = signature(computation_of(optimized))
@@ -173,5 +113,5 @@ def release(state: dict, header: dict, blobs: list):
 
 REQUESTS = {
     "describe": describe, "load": load, "to_hlo": to_hlo, "compile": compile_program, "run": run, "release": release,
-    "compile_for_tpu": compile_for_tpu, "fault": fault,
+    "start_libtpu": start_libtpu, "compile_for_tpu": compile_for_tpu, "fault": fault,
 }  # fmt: skip

@@ -13,7 +13,8 @@ import importlib.util
 import os
 import time
 
-from .pjrt import Plugin
+from .options import compile_with, dumping
+from .pjrt import PjrtError, Plugin
 from .programs import (
     computation_of,
     exported_module,
@@ -27,29 +28,30 @@ from .programs import (
 from .wire import Refused
 
 ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
-# Every snapshot in full, so that it can be run: by default XLA leaves out the values of large constants.
-DUMP = {"xla_dump_hlo_as_text": "true", "xla_dump_hlo_pass_re": ".*", "xla_dump_large_constants": "true"}
+
+
+def start_libtpu(state: dict, header: dict, blobs: list):
+    """Load libtpu and look whether it knows the topology; `NoLibtpu`, `LibtpuDoesNotLoad`, `UnknownTopology` if not."""
+    plugin = libtpu(state, header["init_args"])
+    topology_of(plugin, header["topology"])
+    return {"api": list(plugin.version)}, []
 
 
 def compile_for_tpu(state: dict, header: dict, blobs: list):
-    from .requests import compile_with
-
     payload = bytes(blobs[0])
     plugin = libtpu(state, header["init_args"])
+    topology = topology_of(plugin, header["topology"])
     form, program = given(plugin, payload, header["kind"])
-    options = dict(header["options"])
-    if header["dump"] is not None:
-        options = {"xla_dump_to": header["dump"], **DUMP, **options}
     seconds = []
 
     def compile_once(settings):
         start = time.monotonic()
         try:
-            return plugin.compile(program, form, settings.SerializeAsString(), header["topology"])
+            return plugin.compile(program, form, settings.SerializeAsString(), topology)
         finally:
             seconds.append(time.monotonic() - start)
 
-    executable = compile_with(compile_once, options, directly=False)
+    executable = compile_with(compile_once, dumping(header["dump"], header["options"]), directly=False)
     try:
         proto = hlo_proto_of(executable.optimized())
     finally:
@@ -71,13 +73,20 @@ def libtpu(state: dict, init_args: list) -> Plugin:
     path = libtpu_path()
     os.environ.update(ENVIRONMENT)
     if text:
-        os.environ["LIBTPU_INIT_ARGS"] = text
+        os.environ["LIBTPU_INIT_ARGS"] = f"{os.environ.get('LIBTPU_INIT_ARGS', '')} {text}".strip()
     try:
         plugin = Plugin(path)
-    except OSError as e:
+    except (OSError, AttributeError, PjrtError) as e:
         raise Refused("LibtpuDoesNotLoad", f"{path} does not load: {e}") from e
     state["libtpu"] = (plugin, text)
     return plugin
+
+
+def topology_of(plugin: Plugin, name: str) -> int:
+    try:
+        return plugin.topology(name)
+    except PjrtError as e:
+        raise Refused("UnknownTopology", f"libtpu has no topology {name}: {e}") from e
 
 
 def libtpu_path() -> str:

@@ -1,0 +1,188 @@
+"""How a program's results are had from a target: executed, or where the target is not there, evaluated.
+
+A target here belongs to one program; what was compiled of it with the same options before is used again. `outputs`
+gives one array for each output that holds data, of two runs, and raises WorkerDied, RequestRefused, and where results
+are evaluated what `evaluate` raises.
+
+What is evaluated is what the compiler made of the program. The midpoints of its results, rounded once to the type of
+each output, are one result that the target might give, and are judged as a target's results are. Before a mismatch is
+told, the optimized module's own bounds count too (`apart`): where they meet the program's, there is a result that both
+allow, and nothing is wrong. Program and optimized module run in one evaluator, so a wrong rewrite shows and a wrong
+kernel does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assay.checking.bounds import Bounds, Leaves, Settings, Step
+from assay.checking.weigh import Weighed
+from assay.errors import WorkerError
+from assay.hlo.module import Module
+from assay.hlo.parse import parse_module
+from assay.hlo.shape import ArrayShape, Shape, leaves
+from assay.oracle.compare import round_out
+from assay.programs.program import Program
+from assay.reference.value import Array, Ball, Token
+from assay.targets import cpu, tpu_aot
+from assay.toolchain import AheadOfTime, ArrayType, Compiled, Worker
+
+Outputs = tuple[list[Array], list[Array]]
+
+
+@dataclass(slots=True)
+class Executed:
+    """A target that runs in the worker."""
+
+    worker: Worker
+    program: Program
+    _compiled: dict[str, Compiled] = field(default_factory=dict)
+
+    def outputs(
+        self, arguments: Sequence[Array], options: Mapping[str, str], seconds: dict[str, float], step: Step, twice: bool
+    ) -> Outputs:
+        """Of two runs of one executable; the same object where `twice` is false."""
+        compiled = self._executable(options, seconds, step)
+        step("running")
+        start = time.monotonic()
+        first = self._results(compiled, arguments)
+        second = self._results(compiled, arguments) if twice else first
+        _spent(seconds, "run", time.monotonic() - start)
+        return first, second
+
+    def close(self) -> None:
+        for compiled in self._compiled.values():
+            self.worker.release(compiled)
+
+    def _executable(self, options: Mapping[str, str], seconds: dict[str, float], step: Step) -> Compiled:
+        """The program compiled with `options`, by the process that the worker has now."""
+        key = _key(options)
+        if key not in self._compiled or not self.worker.holds(self._compiled[key]):
+            step("compiling")
+            self._compiled[key] = cpu.compile(self.worker, self.program.payload, self.program.kind, options)
+            _spent(seconds, "compile", self._compiled[key].seconds)
+        return self._compiled[key]
+
+    def _results(self, compiled: Compiled, arguments: Sequence[Array]) -> list[Array]:
+        """The outputs of one run that hold data."""
+        outputs = cpu.run(self.worker, compiled, arguments)
+        return [array for array, type_ in zip(outputs, compiled.results, strict=True) if type_.dtype != "token"]
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """A target whose compiler is here and whose device is not.
+
+    settings: of the evaluation. generation: as `assay.targets.tpu_aot` has it. own: the bounds of the optimized module
+    that was evaluated last.
+    """
+
+    worker: Worker
+    program: Program
+    settings: Settings
+    generation: str
+    flags: tuple[str, ...] = ()
+    own: Bounds | None = None
+    _optimized: dict[str, Module] = field(default_factory=dict)
+
+    def outputs(
+        self, arguments: Sequence[Array], options: Mapping[str, str], seconds: dict[str, float], step: Step, twice: bool
+    ) -> Outputs:
+        """Of one evaluation of the optimized module, which needs no second."""
+        key = _key(options)
+        if key not in self._optimized:
+            step("compiling")
+            payload, kind = self.program.payload, self.program.kind
+            made = tpu_aot.compile(self.worker, payload, kind, self.generation, options, flags=self.flags)
+            _spent(seconds, "compile", made.seconds)
+            self._optimized[key] = _read(self.program, made)
+        step("evaluating the optimized module")
+        start = time.monotonic()
+        self.own = Bounds(self._optimized[key], arguments, self.settings, step)
+        results = stored(self.own.middle())
+        _spent(seconds, "optimized", time.monotonic() - start)
+        return results, results
+
+    def close(self) -> None:
+        """Nothing is held in the worker."""
+
+    def stands(self, weighed: Weighed) -> bool:
+        """Whether what was found wrong lies outside the optimized module's own bounds as well."""
+        assert self.own is not None, "nothing was evaluated"
+        return apart(weighed, self.own.sharp()[0])
+
+
+Target = Executed | Evaluated
+
+
+def _key(options: Mapping[str, str]) -> str:
+    return repr(sorted(options.items()))
+
+
+def _spent(seconds: dict[str, float], name: str, more: float) -> None:
+    seconds[name] = seconds.get(name, 0.0) + more
+
+
+def _read(program: Program, made: AheadOfTime) -> Module:
+    """The module that the compiler made of `program`. Raises HloSyntaxError where it cannot be read, WorkerError where
+    it takes or gives other arrays.
+    """
+    assert program.module is not None
+    entry = program.module.entry
+    for what, shapes, found in (
+        ("parameters", [p.shape for p in entry.parameters], made.parameters),
+        ("results", [entry.root.shape], made.results),
+    ):
+        wanted = [_type(leaf) for shape in shapes for leaf in leaves(shape)]
+        if wanted != [(t.dtype, t.shape) for t in found]:
+            raise WorkerError(f"{program.name}: the optimized module has other {what}: {_spell(found)}")
+    return parse_module(made.hlo, source=f"{program.name}, optimized")
+
+
+def _type(leaf: Shape) -> tuple[str, tuple[int, ...]]:
+    return (leaf.dtype.name, leaf.dims) if isinstance(leaf, ArrayShape) else ("token", ())
+
+
+def _spell(types: Sequence[ArrayType]) -> str:
+    return ", ".join(f"{t.dtype}[{','.join(map(str, t.shape))}]" for t in types)
+
+
+def stored(leaves: Sequence[Ball | Token]) -> list[Array]:
+    """Midpoints as outputs of their types, in the dtype that the reference holds them in."""
+    found: list[Array] = []
+    for leaf in leaves:
+        if not isinstance(leaf, Ball):
+            continue
+        part = leaf.dtype.part
+        if leaf.dtype.is_complex:
+            found.append(round_out(part, leaf.mid.real) + 1j * round_out(part, leaf.mid.imag))
+        else:
+            found.append(round_out(part, leaf.mid) if leaf.dtype.is_float else leaf.mid)
+    return found
+
+
+def apart(weighed: Weighed, snapshot: Leaves) -> bool:
+    """Whether some element that was found wrong stays so with the snapshot's own bounds: |m - m'| > r + r', both
+    decided.
+    """
+    arrays = [ball for ball in weighed.balls if isinstance(ball, Ball)]
+    others = [ball for ball in snapshot if isinstance(ball, Ball)]
+    for mine, other, compared in zip(arrays, others, weighed.comparisons, strict=True):
+        mask = compared.outside_mask
+        if mask is None:
+            continue
+        if other.und is not None:
+            mask = mask & ~other.und
+        with np.errstate(all="ignore"):
+            reach = (0.0 if mine.rad is None else mine.rad) + (0.0 if other.rad is None else other.rad)
+            if other.mid.dtype.kind in "fc":
+                meet = np.abs(mine.mid - other.mid) <= reach
+            else:
+                meet = mine.mid == other.mid
+        if (mask & ~meet).any():
+            return True
+    return False
