@@ -59,6 +59,15 @@ def test_the_passes_of_an_interval(tmp_path: Path) -> None:
     assert interval(None, chain[0], chain) == ()
 
 
+def test_a_module_that_another_takes_the_place_of(tmp_path: Path) -> None:
+    later = [name.replace("0007", "0009") for name in CHAIN[:3]]
+    ends = [ENDS[0], ENDS[1].replace("0007", "0009")]
+    snapshots = read(written(tmp_path, *CHAIN[:4], *later, *ends))
+    assert [s.path.name for s in snapshots] == [ends[0], *CHAIN[:4], *later, ends[1]]
+    with pytest.raises(InputError, match="snapshots of 2 modules"):
+        read(written(tmp_path, ENDS[0].replace("0007", "0009")))
+
+
 @pytest.mark.parametrize(
     ("names", "told"),
     [

@@ -3,20 +3,18 @@
 XLA (hlo_pass_pipeline.cc) writes a file where a pipeline begins and after each pass that changed the module,
 `module_NNNN.<name>.<KKKK>.<pipeline>.after_<pass>.before_<pass>.txt`, KKKK counting up; before them
 `module_NNNN.<name>.before_optimizations.txt` and behind them `..._after_optimizations.txt`. A pass that says it changed
-nothing leaves no file, so what one snapshot differs in from the one before lies between two passes, not in one.
+nothing leaves no file, so what one snapshot differs in from the one before lies between two passes, not in one. A pass
+that puts a new module in the old one's place (libtpu's x-precision rewriter) goes on under another NNNN, from 0000.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.errors import InputError
-
-OPTIONS: Mapping[str, str] = {"xla_dump_hlo_as_text": "true", "xla_dump_hlo_pass_re": ".*"}
-"""Debug options that dump a snapshot after every pass; `xla_dump_to` names the folder."""
 
 START = "pipeline-start"
 """What XLA calls the pass before the first one of a pipeline."""
@@ -81,34 +79,43 @@ def read(folder: Path) -> tuple[Snapshot, ...]:
             "--xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*'"
         )
     modules = sorted({found["module"] for found in chain.values()})
-    if len(modules) > 1:
+    begun = {found["module"] for name in names if (found := _FIRST.fullmatch(name))}
+    first, *later = modules
+    if later and (first not in begun or any(_name(m) != _name(first) or m in begun for m in later)):
         listed = ", ".join(modules[:4])
         raise InputError(f"{folder}: snapshots of {len(modules)} modules ({listed}); keep those of one")
-    _refuse_gaps(folder, sorted(int(found["number"]) for found in chain.values()))
+    for module in modules:
+        _refuse_gaps(folder, [int(found["number"]) for found in chain.values() if found["module"] == module])
     return tuple(
         Snapshot(index, pipeline, after, before, folder / name)
-        for index, (pipeline, after, before, name) in enumerate(_ordered(names, chain, modules[0]))
+        for index, (pipeline, after, before, name) in enumerate(_ordered(names, chain))
     )
 
 
-def _ordered(names: list[str], chain: dict[str, re.Match[str]], module: str) -> Iterator[tuple[str, str, str, str]]:
+def _name(module: str) -> str:
+    """`module_0003.jit_f` -> `jit_f`."""
+    return module.partition(".")[2]
+
+
+def _ordered(names: list[str], chain: dict[str, re.Match[str]]) -> Iterator[tuple[str, str, str, str]]:
     """(pipeline, after, before, file name) in order."""
-    inner = sorted(chain.values(), key=lambda found: int(found["number"]))
+    inner = sorted(chain.values(), key=lambda found: (found["module"], int(found["number"])))
+    own = {found["module"] for found in inner}
     for name in names:
-        if (found := _FIRST.fullmatch(name)) and found["module"] == module:
+        if (found := _FIRST.fullmatch(name)) and found["module"] in own:
             yield "", "before_optimizations", "", name
     for found in inner:
         yield found["pipeline"], found["after"] or START, found["before"] or "", found.string
     for name in names:
-        if (found := _LAST.fullmatch(name)) and found["module"] == module:
+        if (found := _LAST.fullmatch(name)) and found["module"] in own:
             yield "", "after_optimizations", "", name
 
 
 def _refuse_gaps(folder: Path, numbers: list[int]) -> None:
-    missing = sorted(set(range(numbers[-1] + 1)) - set(numbers))
+    missing = sorted(set(range(max(numbers) + 1)) - set(numbers))
     if missing:
         raise InputError(
-            f"{folder}: snapshot {missing[0]:04d} is not there, of {numbers[-1] + 1}: the dump is cut short; dump the "
+            f"{folder}: snapshot {missing[0]:04d} is not there, of {max(numbers) + 1}: the dump is cut short; dump the "
             "module again"
         )
 
