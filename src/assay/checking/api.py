@@ -289,6 +289,7 @@ def settings_for(request: Request, versions: Mapping[str, str | None]) -> Settin
         dict(request.options),
         request.memory_limit,
         request.reference_timeout_s,
+        device_flushes=request.target.startswith("tpu"),
     )
 
 

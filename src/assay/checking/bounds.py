@@ -42,7 +42,8 @@ class Settings:
 
     own: the target's own policy where `policy` is another one, else None. kind: of bounds, one of KINDS.
     memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs
-    where a radius says nothing; a mismatch that rests on them must survive `confirm` more.
+    where a radius says nothing; a mismatch that rests on them must survive `confirm` more. device_flushes: whether the
+    target has no subnormals, so that what is compiled for it is evaluated without any.
     """
 
     policy: Policy
@@ -53,13 +54,15 @@ class Settings:
     reference_timeout_s: float = 600.0
     samples: int = 12
     confirm: int = 48
+    device_flushes: bool = False
 
 
 @dataclass(slots=True)
 class Bounds:
     """Each bound is worked out when it is first asked for. All of them raise what `evaluate` raises.
 
-    seconds: spent on `reference` and `sampling`. notes: what the reference has to say besides.
+    seconds: spent on `reference` and `sampling`. notes: what the reference has to say besides. flushed: whether
+    subnormals are zero, in a module that a compiler made for such a target; in a program they may be.
     """
 
     module: Module
@@ -68,6 +71,7 @@ class Bounds:
     step: Step = lambda _: None
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    flushed: bool = False
     _plain: Leaves | None = None
     _scales: list[float] = field(default_factory=list)
     _sharp: tuple[Leaves, list[bool]] | None = None
@@ -168,6 +172,7 @@ class Bounds:
                 amplitude=amplitude,
                 alike=False,
                 nearest=nearest,
+                flushed=self.flushed,
                 on_value=watch,
                 memory_limit=self.settings.memory_limit,
                 deadline=self._deadline(),
@@ -186,6 +191,7 @@ class Bounds:
                 self.settings.policy,
                 runs=runs,
                 seed=seed,
+                flushed=self.flushed,
                 memory_limit=self.settings.memory_limit,
                 progress=lambda done, all_: self.step(f"sampling the reference, run {done} of {all_}"),
                 deadline=self._deadline(),

@@ -102,7 +102,7 @@ class Evaluated:
             self._optimized[key] = _read(self.program, made)
         step("evaluating the optimized module")
         start = time.monotonic()
-        self.own = Bounds(self._optimized[key], arguments, self.settings, step)
+        self.own = Bounds(self._optimized[key], arguments, self.settings, step, flushed=self.settings.device_flushes)
         results = stored(self.own.middle())
         _spent(seconds, "optimized", time.monotonic() - start)
         return results, results

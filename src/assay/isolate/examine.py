@@ -62,7 +62,9 @@ class Examiner:
     _end: float = 0.0
 
     def __post_init__(self) -> None:
-        self.lockstep = Lockstep(self.settings.policy, self.settings.memory_limit, self._check_time)
+        self.lockstep = Lockstep(
+            self.settings.policy, self.settings.device_flushes, self.settings.memory_limit, self._check_time
+        )
         for inputs in self.inputs:
             first = self._values(self._numbers(self.program, inputs))
             self.judges.append(Judge(self.program, inputs, self.settings, self.step, first, self.seconds))
@@ -91,7 +93,14 @@ class Examiner:
         self.step(f"executing snapshot {index + 1} whole")
         weighed = judge.wrong(self._whole(module, judge.inputs))
         if weighed is not None:
-            own = Bounds(module, judge.inputs.arguments, self.settings, self.step, self.seconds)
+            own = Bounds(
+                module,
+                judge.inputs.arguments,
+                self.settings,
+                self.step,
+                self.seconds,
+                flushed=self.settings.device_flushes,
+            )
             if apart(weighed, own.sharp()[0]):
                 self.looks[index] = Look(look.snapshot, State.DIFFERS, "", look.inputs, weighed)
                 return True
@@ -167,6 +176,7 @@ class Examiner:
             rng=np.random.default_rng(0),
             amplitude=0.0,
             alike=False,
+            flushed=self.settings.device_flushes,
             memory_limit=self.settings.memory_limit,
             deadline=self._check_time,
         )

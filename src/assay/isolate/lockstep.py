@@ -56,11 +56,13 @@ class Origin:
 class Lockstep:
     """The tables, and counts of what they spared.
 
-    deadline: called between instructions; may raise. memory_limit: bytes of values held; before it is reached, values
-    that the module at hand does not need are dropped, and beyond it ReferenceLimit is raised.
+    flushed: whether subnormals are zero, as on a device that has none. deadline: called between instructions; may
+    raise. memory_limit: bytes of values held; before it is reached, values that the module at hand does not need are
+    dropped, and beyond it ReferenceLimit is raised.
     """
 
     policy: Policy
+    flushed: bool = False
     memory_limit: int = 4 << 30
     deadline: Callable[[], None] | None = None
     evaluated: int = 0
@@ -86,7 +88,7 @@ class Lockstep:
         """
         keep_freed_memory()
         self._touched = set()
-        self._steps, self._module = Steps(module, self.policy), module
+        self._steps, self._module = Steps(module, self.policy, flushed=self.flushed), module
         self.expressions.enter(module)
         remaining = list(arguments)
         entering = [self._argument(parameter.shape, remaining) for parameter in module.entry.parameters]

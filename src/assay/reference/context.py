@@ -39,7 +39,8 @@ _MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "resha
 class Context:
     """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
     alone. alike: whether half of each draw is shared by a whole array, as errors of one routine may be. nearest: of a
-    sampled run that draws nothing: every result is rounded to the nearest value of its declared type.
+    sampled run that draws nothing: every result is rounded to the nearest value of its declared type. flushed: whether
+    subnormals are zero for certain, as on a device that has none, and not only may be.
     """
 
     module: Module
@@ -49,6 +50,7 @@ class Context:
     amplitude: float = 1.0
     alike: bool = True
     nearest: bool = False
+    flushed: bool = False
     shared: float | None = None
     notes: set[str] = field(default_factory=set)
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
@@ -111,6 +113,9 @@ class Context:
         small = [(part < least) & (part > -least) & (part != 0) for part in parts]
         if not any(mask.any() for mask in small):
             return ball
+        if self.flushed:
+            kept = [np.where(mask, np.copysign(0.0, part), part) for mask, part in zip(small, parts, strict=True)]
+            return Ball(dtype, kept[0] if len(kept) == 1 else kept[0] + 1j * kept[1], None, ball.und)
         if self.rng is None:
             off = [np.where(mask, 2 * least, 0.0) for mask in small]
             return Ball(dtype, mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
@@ -158,11 +163,33 @@ class Context:
         with np.errstate(all="ignore"):
             if not self.policy.excess_precision and known and ulps is None and error is None:
                 mid = _declared(dtype, mid, rad)
+            if self.flushed and flushes(self.policy, dtype):
+                mid, rad, error = self._without_subnormals(dtype, mid, rad, error)
             if self.nearest:
                 return settled(dtype, round_to(dtype, mid), None, und, self.policy)
             if self.rng is not None:
                 return self._sampled(dtype, mid, rad, und, ulps, error)
             return stored(self.policy, dtype, mid, rad, und, ulps, error, known)
+
+    def _without_subnormals(
+        self, dtype: DType, mid: Array, rad: Array | None, error: Array | None
+    ) -> tuple[Array, Array | None, Array | None]:
+        """Midpoint, radius and error, zero where a result is subnormal for certain. Parts of complex balls that have a
+        radius are left alone, for one radius serves both.
+        """
+        least = smallest_normal(dtype) * (1 - 2.0**-12)
+        if dtype.is_complex:
+            if self.rng is None and not (rad is None and error is None):
+                return mid, rad, error
+            re, im = (np.where(np.abs(part) < least, np.copysign(0.0, part), part) for part in (mid.real, mid.imag))
+            return re + 1j * im, rad, error
+        small = np.abs(mid) + (0.0 if rad is None else rad) + (0.0 if error is None else error) < least
+        small &= mid != 0
+        if not small.any():
+            return mid, rad, error
+        zero = np.where(small, np.copysign(0.0, mid), mid)
+        rad, error = (None if part is None else np.where(small, 0.0, part) for part in (rad, error))
+        return zero, rad, error
 
     def _sampled(
         self,

@@ -52,6 +52,7 @@ def evaluate(
     amplitude: float = 1.0,
     alike: bool = True,
     nearest: bool = False,
+    flushed: bool = False,
     on_value: OnValue | None = None,
     memory_limit: int = 8 << 30,
     deadline: Callable[[], None] | None = None,
@@ -59,13 +60,14 @@ def evaluate(
     """The value of `module` on `arguments` (one target array, or a ball, for each parameter of array shape, tuples
     flattened).
 
-    rng, amplitude, alike, nearest: None for balls; a generator for a sampled run (see `Context`). deadline: called
-    between instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
-    `memory_limit` bytes, InputError where an argument does not fit its parameter.
+    rng, amplitude, alike, nearest: None for balls; a generator for a sampled run (see `Context`). flushed: whether
+    subnormals are zero. deadline: called between instructions; may raise. Raises Unsupported for what the reference
+    does not model, ReferenceLimit above `memory_limit` bytes, InputError where an argument does not fit its parameter.
     """
     keep_freed_memory()
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
     run.context.amplitude, run.context.alike, run.context.nearest = amplitude, alike, nearest
+    run.context.flushed = flushed
     with np.errstate(all="ignore"):
         value = run.computation(module.entry, run.entry_arguments(arguments))
     return Evaluation(value, frozenset(run.context.notes), run.peak)
@@ -244,9 +246,10 @@ class Steps:
     Each step is a function of its operands alone, whatever was evaluated before.
     """
 
-    def __init__(self, module: Module, policy: Policy, balls: bool = False, memory_limit: int = 8 << 30) -> None:
+    def __init__(self, module: Module, policy: Policy, balls: bool = False, flushed: bool = False) -> None:
         self._rng = None if balls else np.random.default_rng(0)
-        self._run = _Run(module, policy, self._rng, None, memory_limit, None)
+        self._run = _Run(module, policy, self._rng, None, 8 << 30, None)
+        self._run.context.flushed = flushed
         self._start = {} if self._rng is None else self._rng.bit_generator.state
         if not balls:
             self._run.context.amplitude, self._run.context.alike = 0.0, False

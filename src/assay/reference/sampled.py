@@ -50,6 +50,7 @@ def sampled_bounds(
     *,
     runs: int = 12,
     seed: int = 0,
+    flushed: bool = False,
     memory_limit: int = 8 << 30,
     progress: Callable[[int, int], None] | None = None,
     deadline: Callable[[], None] | None = None,
@@ -63,7 +64,14 @@ def sampled_bounds(
     def run(number: int, amplitude: float) -> list[Ball | Token]:
         rng = np.random.default_rng([seed, number])
         result = evaluate(
-            module, arguments, policy, rng=rng, amplitude=amplitude, memory_limit=memory_limit, deadline=deadline
+            module,
+            arguments,
+            policy,
+            rng=rng,
+            amplitude=amplitude,
+            flushed=flushed,
+            memory_limit=memory_limit,
+            deadline=deadline,
         )
         return flatten(result.value)
 
