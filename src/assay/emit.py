@@ -1,9 +1,9 @@
 """`assay compile`: a program through a compiler, and what that made of it into a folder.
 
-OUT/NAME.hlo              the optimized module, as the compiler gives it back
-OUT/NAME/passes/          a snapshot of the module after every pass, under XLA's own names
-OUT/NAME/llo/             the TPU's low-level code of every kernel, after its first and some later passes
-OUT/NAME/bundles/         the same, after the last
+    OUT/NAME.optimized.hlo    the optimized module, as the compiler gives it back
+    OUT/NAME/passes/          a snapshot of the module after every pass, under XLA's own names
+    OUT/NAME/llo/             the TPU's low-level code of every kernel, after its first and some later passes
+    OUT/NAME/bundles/         the same, after the last
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KINDS = {
     "llo":     "the LLO of every kernel after some passes (TPU)",
     "bundles": "the final VLIW bundles of every kernel (TPU)",
 }  # fmt: skip
-BUNDLES = "final_bundles"
+BUNDLES = "final_bundles"  # the label; a schedule analysis has it in its label too, and is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,11 @@ def _refuse(request: Request, order: Order) -> None:
             raise InputError(f"--emit {kind}: only a TPU's compiler has it; name one with --target tpu:v5e")
         if kind != "hlo" and order.out is None:
             raise InputError(f"--emit {kind}: many files; say where to with --out DIR")
+    if order.out is not None:
+        try:
+            order.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{order.out}: {error.strerror}; name another folder with --out") from error
     try:
         re.compile(order.llo_passes)
     except re.error as error:
@@ -139,12 +144,11 @@ def _files(program: Program, order: Order, hlo: str, dump: Path | None) -> tuple
     """Moves what was asked for to its place."""
     if order.out is None:
         return ()
-    name = re.sub(r"[^\w.-]+", "_", program.name)
+    name = re.sub(r"[^\w.-]+", "_", program.name).removesuffix(".hlo")
     written: list[tuple[str, Path, int]] = []
     try:
-        order.out.mkdir(parents=True, exist_ok=True)
         if "hlo" in order.kinds:
-            path = order.out / f"{name.removesuffix('.hlo')}.{'optimized.' if name.endswith('.hlo') else ''}hlo"
+            path = order.out / f"{name}.optimized.hlo"
             path.write_text(hlo)
             written.append(("hlo", path, 1))
         for kind in order.kinds:
@@ -170,4 +174,4 @@ def _chosen(kind: str, dump: Path) -> Sequence[Path]:
         return [path for path in sorted(dump.iterdir()) if path.is_file()]
     found = sorted((dump / tpu_aot.LLO_FOLDER).rglob("*"))
     found = [path for path in found if path.is_file()]
-    return [path for path in found if BUNDLES in path.name] if kind == "bundles" else found
+    return [path for path in found if f"-{BUNDLES}" in path.name] if kind == "bundles" else found

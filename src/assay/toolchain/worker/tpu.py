@@ -41,7 +41,8 @@ def compile_for_tpu(state: dict, header: dict, blobs: list):
     payload = bytes(blobs[0])
     plugin = libtpu(state, header["init_args"])
     topology = topology_of(plugin, header["topology"])
-    form, program = given(plugin, payload, header["kind"])
+    form, program, needed = given(plugin, payload, header["kind"])
+    options = dumping(header["dump"], {**needed, **header["options"]})
     seconds = []
 
     def compile_once(settings):
@@ -51,7 +52,7 @@ def compile_for_tpu(state: dict, header: dict, blobs: list):
         finally:
             seconds.append(time.monotonic() - start)
 
-    executable = compile_with(compile_once, dumping(header["dump"], header["options"]), directly=False)
+    executable = compile_with(compile_once, options, directly=False)
     try:
         proto = hlo_proto_of(executable.optimized())
     finally:
@@ -103,10 +104,16 @@ def libtpu_path() -> str:
 
 
 def given(plugin: Plugin, payload: bytes, kind: str) -> tuple:
-    """(form, program) as PJRT_Compile takes them: StableHLO as jax gives it, HLO as it is, schedule and all."""
+    """(form, program, options) as PJRT_Compile takes them: StableHLO as jax gives it, HLO as it is, schedule and all.
+
+    A scheduled module has its memory spaces; to assign them anew, as is done after the schedule, fails a check.
+    """
     if kind in ("stablehlo", "export"):
-        return "mlir", portable(plugin, exported_module(payload) if kind == "export" else payload)
-    return "hlo", computation_of(unoptimized(payload, kind)).as_serialized_hlo_module_proto()
+        return "mlir", portable(plugin, exported_module(payload) if kind == "export" else payload), {}
+    module = unoptimized(payload, kind)
+    header = hlo_text(module).partition("\n")[0]
+    needed = {"xla_msa_enable": "false"} if "is_scheduled=true" in header else {}
+    return "hlo", module.as_serialized_hlo_module_proto(), needed
 
 
 def portable(plugin: Plugin, payload: bytes) -> bytes:
