@@ -243,4 +243,4 @@ def test_the_table_says_what_differs():
     assert table["subnormals"]["gpu"] == "kept"
     assert table["f32 operands of dots"]["tpu-v5e"].startswith("default: 2^-6")
     assert table["not judged"]["tpu-v5e"] == "c128, f64"
-    assert table["applies to"]["tpu-v5e"].startswith("tpu and tpu:v5e")
+    assert table["applies to"]["tpu-v5e"].startswith("tpu, tpu:v5e, tpu:v4")

@@ -6,8 +6,12 @@ import time
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, reference
+
+from assay.hlo.parse import parse_module
+from assay.hlo.printer import print_module
 
 RNG = np.random.default_rng(5)
 
@@ -135,6 +139,35 @@ ENTRY e {
 """
     (ball,) = assert_hlo_agrees(text, np.arange(4, dtype=np.float32))
     np.testing.assert_array_equal(ball.mid, np.arange(4.0) ** 2 + np.arange(4.0))
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_an_update_may_bring_the_operands(short):
+    """libtpu's offloads to the sparse core: the start has no operands, or some, and the update the others."""
+    start = 'call-start({}), async_execution_thread="sparsecore", to_apply=g' if short else "async-start({}), calls=g"
+    name = "call" if short else "async"
+    text = f"""HloModule m
+g {{
+  a = f32[4] parameter(0)
+  b = f32[4] parameter(1)
+  ROOT r = f32[4] subtract(a, b)
+}}
+ENTRY e {{
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  s = ((), ()) {start.format("")}
+  u = ((f32[4], f32[4]), f32[4]) {name}-update(s, x, y)
+  ROOT d = f32[4] {name}-done(u)
+}}
+"""
+    x, y = np.arange(4, dtype=np.float32), np.full(4, 2, np.float32)
+    np.testing.assert_array_equal(reference(text, [x, y])[0].mid, x - y)
+    module = parse_module(text)
+    assert parse_module(print_module(module)) == module
+    if not short:
+        part = text.replace("s = ((), ()) async-start()", "s = ((f32[4]), ()) async-start(x)")
+        part = part.replace("async-update(s, x, y)", "async-update(s, y)")
+        np.testing.assert_array_equal(reference(part, [x, y])[0].mid, x - y)
 
 
 def test_async_and_composite_calls():

@@ -266,7 +266,7 @@ def test_a_target_has_its_own():
     assert for_target("cpu", "0.12.0.1") is XLA_CPU
     assert for_target("cpu") is XLA_CPU_OLDER
     assert for_target("gpu") is GPU
-    assert for_target("tpu") is for_target("tpu:v5e") is TPU_V5E
+    assert for_target("tpu") is for_target("tpu:v5e") is for_target("tpu:v6e") is TPU_V5E
     with pytest.raises(AssayError, match="no numerics policy for the target 'abacus'; there is one for cpu, gpu"):
         for_target("abacus")
 

@@ -34,7 +34,8 @@ def long_form(
     opcode, inner_opcode = forms
     outer = {k: v for k, v in short.attributes.items() if k in _OUTER or k in _BOTH}
     if opcode != "async-start":
-        if len(operands) != 1 or operands[0].opcode not in ("async-start", "async-update"):
+        starts = [operand.opcode in ("async-start", "async-update") for operand in operands]
+        if starts[:1] != [True] or (opcode == "async-done" and len(operands) != 1):
             raise HloTypeError(f"`{short.opcode}` takes the value of an async-start or async-update")
         return replace(short, opcode=opcode, attributes=outer), None
     shape = short.shape
@@ -45,6 +46,9 @@ def long_form(
     if "calls" in short.attributes and inner_opcode not in ("fusion", "call", "custom-call"):
         # The canonical style prints the computation as well.
         return replace(short, opcode=opcode, attributes={"calls": short.attributes["calls"], **outer}), None
+    if inner_opcode == "call" and not operands and "to_apply" in short.attributes:
+        # An update brings the operands: nothing here says how many, so the computation is called itself.
+        return replace(short, opcode=opcode, attributes={"calls": short.attributes["to_apply"], **outer}), None
     parameters = tuple(
         Instruction(f"async_param.{i}", "parameter", operand.shape, parameter_number=i)
         for i, operand in enumerate(operands)

@@ -29,7 +29,10 @@ def _name(policy: Policy) -> str:
 
 def _targets(policy: Policy) -> str:
     own = [target for target, name in TARGETS.items() if name == _name(policy)]
-    return f"{' and '.join(own)}, unless --policy says otherwise" if own else "any target, by --policy"
+    if not own:
+        return "any target, by --policy"
+    listed = " and ".join([", ".join(own[:-1]), own[-1]] if own[:-1] else own)
+    return f"{listed}, unless --policy says otherwise"
 
 
 def _excess(policy: Policy) -> str:

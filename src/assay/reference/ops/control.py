@@ -11,7 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from assay.errors import ReferenceLimit
+from assay.errors import ReferenceLimit, Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.hlo.shape import TupleShape
@@ -35,7 +35,7 @@ def get_tuple_element(ctx: Context, instr: Instruction, whole: tuple[Value, ...]
     return whole[attributes.integer(instr, "index")]
 
 
-@operation("opt-barrier", "optimization-barrier", "async-update")
+@operation("opt-barrier", "optimization-barrier")
 def unchanged(ctx: Context, instr: Instruction, value: Value) -> Value:
     return value
 
@@ -61,10 +61,27 @@ def call(ctx: Context, instr: Instruction, *operands: Value) -> Value:
 
 @operation("async-start")
 def async_start(ctx: Context, instr: Instruction, *operands: Value) -> Value:
-    """((operands), result, contexts..): what is computed at the start is given at the done."""
-    result = ctx.call(attributes.called(instr)[0], operands)
+    """((operands), result, contexts..): what is computed at the start is given at the done.
+
+    A start with fewer operands than its computation has parameters waits for an update that brings the others, as
+    libtpu's offloads to the sparse core do.
+    """
     assert isinstance(instr.shape, TupleShape)
-    return (operands, result, *(Token() for _ in instr.shape.elements[2:]))
+    contexts = tuple(Token() for _ in instr.shape.elements[2:])
+    name = attributes.called(instr)[0]
+    waits = len(operands) < len(ctx.module.by_name[name].parameters)
+    return (operands, () if waits else ctx.call(name, operands), *contexts)
+
+
+@operation("async-update")
+def async_update(ctx: Context, instr: Instruction, started: tuple[Value, ...], *operands: Value) -> Value:
+    if not operands:
+        return started
+    (start, *_) = ctx.makers(instr)
+    if start.opcode != "async-start" or not isinstance(started[0], tuple):
+        raise Unsupported("async-update", "of what is no async-start")
+    whole = (*started[0], *operands)
+    return (whole, ctx.call(attributes.called(start)[0], whole), *started[2:])
 
 
 @operation("async-done")

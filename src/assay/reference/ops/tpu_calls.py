@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.errors import Unsupported
+from assay.hlo.attributes import word
 from assay.hlo.module import Instruction
 from assay.hlo.shape import ArrayShape, Shape
 from assay.reference.context import Context
@@ -111,7 +112,7 @@ def _half(instr: Instruction, a: Ball, high: bool) -> Ball:
     if (a.dtype.name, to.name) == ("c64", "f32"):
         return Ball(to, a.mid.imag if high else a.mid.real, a.rad, a.und)
     if not (a.dtype.is_integer and a.dtype.bits == 64 and to.is_integer and to.bits == 32):
-        raise Unsupported(f"custom-call {instr.attributes['custom_call_target']}", f"of {a.dtype} to {to}")
+        raise Unsupported(f"custom-call {word(instr, 'custom_call_target')}", f"of {a.dtype} to {to}")
     words = (a.mid.astype(np.uint64) >> np.uint64(32 if high else 0)).astype(np.uint32)
     return Ball(to, words.astype(held_dtype(to)), None, a.und)
 

@@ -1,0 +1,128 @@
+"""The TPU compiler's custom calls against NumPy. Real snapshots that hold them: test_tpu_snapshots.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_physical import laid_down
+from xla_cpu import outside, reference
+
+from assay.errors import Unsupported
+
+
+def call(target: str, result: str, **operands: str) -> str:
+    parameters = "\n".join(f"  {name} = {shape} parameter({i})" for i, (name, shape) in enumerate(operands.items()))
+    arguments = ", ".join(operands)
+    return f"""HloModule m
+ENTRY e {{
+{parameters}
+  ROOT r = {result} custom-call({arguments}), custom_call_target="{target}"
+}}"""
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_a_buffer_is_undecided_until_it_is_written():
+    text = """HloModule m
+ENTRY e {
+  u = f32[2,4]{1,0:T(2,128)S(1)} parameter(0)
+  b = f32[6,4]{1,0:T(8,128)S(1)} custom-call(), custom_call_target="AllocateBuffer"
+  z = s32[] constant(0)
+  o = s32[] constant(3)
+  w = f32[6,4]{1,0:T(8,128)S(1)} dynamic-update-slice(b, u, o, z)
+  k = f32[] constant(1)
+  ROOT s = f32[6] reduce(w, k), dimensions={1}, to_apply=add
+}
+""".replace("ENTRY", "add {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT s = f32[] add(x, y)\n}\nENTRY")
+    (ball,) = reference(text, [np.arange(8, dtype=np.float32).reshape(2, 4)])
+    np.testing.assert_array_equal(ball.und, [True, True, True, False, False, True])
+    np.testing.assert_array_equal(ball.mid[3:5], [7, 23])
+
+
+def test_slices_put_together_in_memory():
+    """Rows of a {0,2,1} array with tiles: along the slowest dimension in memory, which is 1, not along 0."""
+    parts = [np.arange(60, dtype=np.float32).reshape(3, 2, 10) + 100 * i for i in range(2)]
+    shape, whole = "f32[3,2,10]{0,2,1:T(4,4)}", "f32[3,4,10]{0,2,1:T(4,4)S(1)}"
+    (ball,) = reference(call("ConcatBitcast", whole, a=shape, b=shape), parts)
+    np.testing.assert_array_equal(ball.mid, np.concatenate(parts, 1))
+    assert ball.exact
+    memory = np.concatenate([laid_down(part, (0, 2, 1), [(4, 4)]) for part in parts])
+    np.testing.assert_array_equal(laid_down(ball.mid, (0, 2, 1), [(4, 4)]), memory)
+
+
+def test_slices_put_together_whose_padding_is_read():
+    parts = [np.full((3, 4), 1, np.float32), np.full((3, 4), 2, np.float32)]
+    shape, whole = "f32[3,4]{1,0:T(2,4)}", "f32[7,4]{1,0:T(2,4)}"
+    (ball,) = reference(call("ConcatBitcast", whole, a=shape, b=shape), parts)
+    np.testing.assert_array_equal(ball.und[:, 0], [False, False, False, True, False, False, False])
+    np.testing.assert_array_equal(ball.mid[[0, 1, 2, 4, 5, 6], 0], [1, 1, 1, 2, 2, 2])
+
+
+def test_bitpacked_indices_are_handed_on():
+    x = np.arange(6, dtype=np.int32).reshape(3, 2)
+    (ball,) = reference(call("GatherScatterIndicesBitpacked", "s32[3,2]", a="s32[3,2]"), [x])
+    np.testing.assert_array_equal(ball.mid, x)
+    with pytest.raises(Unsupported, match="GatherScatterIndicesBitpacked"):
+        reference(call("GatherScatterIndicesBitpacked", "s32[3]", a="s32[3,2]"), [x])
+
+
+# ---------------------------------------------------------------- linear algebra
+
+
+def test_cholesky():
+    a = np.random.default_rng(1).standard_normal((2, 5, 5)).astype(np.float32)
+    a = a @ a.transpose(0, 2, 1) + 5 * np.eye(5, dtype=np.float32)
+    (ball,) = reference(call("Cholesky", "f32[2,5,5]", a="f32[2,5,5]"), [a])
+    upper = ~np.tri(5, dtype=bool)
+    np.testing.assert_array_equal(ball.und, np.broadcast_to(upper, a.shape))
+    assert not outside(ball, np.linalg.cholesky(a.astype(np.float64))).any()
+    assert ball.rad[:, ~upper].max() < 1e-4
+    (ball,) = reference(call("Cholesky", "f32[2,5,5]", a="f32[2,5,5]"), [-a])
+    assert ball.und.all()
+
+
+@pytest.mark.parametrize("which", ["Lower", "Upper"])
+def test_inverses_of_triangular_blocks(which):
+    a = np.random.default_rng(2).standard_normal((3, 6, 6)) + 4 * np.eye(6)
+    a = (np.tril(a) if which == "Lower" else np.triu(a)).astype(np.float32)
+    text = call(f"InvertDiagBlocks{which}Triangular", "f32[3,6,6]{1,2,0}", a="f32[3,6,6]{2,1,0}")
+    (ball,) = reference(text, [a])
+    truth = np.linalg.inv(a.astype(np.float64))
+    assert not outside(ball, truth).any()
+    assert not outside(ball, truth.astype(np.float32)).any()
+    assert ball.rad.max() < 1e-5
+    zero = ~np.tri(6, dtype=bool) if which == "Lower" else ~np.tri(6, dtype=bool).T
+    assert not ball.mid[:, zero].any()
+    assert not ball.rad[:, zero].any()
+
+
+# ---------------------------------------------------------------- pairs
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [("u64", "u32"), ("s64", "u32"), ("s64", "s32")])
+def test_halves_of_64_bits(wide, narrow):
+    kind = {"u": np.uint64, "s": np.int64}[wide[0]]
+    x = np.array([0, 1, 2**40 + 5, 2**63 - 1, 3 << 31], np.uint64).astype(kind)
+    low, high = (
+        reference(call(f"X64Split{half}", f"{narrow}[5]", a=f"{wide}[5]"), [x])[0].mid for half in ("Low", "High")
+    )
+    view = x.view(np.uint32 if narrow == "u32" else np.int32).reshape(5, 2)
+    np.testing.assert_array_equal(low, view[:, 0])
+    np.testing.assert_array_equal(high, view[:, 1])
+    (back,) = reference(call("X64Combine", f"{wide}[5]", a=f"{narrow}[5]", b=f"{narrow}[5]"), [low, high])
+    np.testing.assert_array_equal(back.mid, x)
+    assert back.mid.dtype == x.dtype
+
+
+def test_parts_of_complex_numbers():
+    z = np.array([1 + 2j, -3.5 + 0.25j], np.complex64)
+    low, high = (reference(call(f"X64Split{half}", "f32[2]", a="c64[2]"), [z])[0].mid for half in ("Low", "High"))
+    np.testing.assert_array_equal(low + 1j * high, z)
+    (back,) = reference(call("X64Combine", "c64[2]", a="f32[2]", b="f32[2]"), [low, high])
+    np.testing.assert_array_equal(back.mid, z)
+
+
+def test_f64_has_no_halves():
+    with pytest.raises(Unsupported, match="X64SplitLow: of f64 to f32"):
+        reference(call("X64SplitLow", "f32[2]", a="f64[2]"), [np.ones(2)])
