@@ -34,6 +34,7 @@ def show(report: PassesReport, console: Console, verbose: bool = False) -> None:
         if len(report.cases) > 1 and (verbose or case.verdict != Verdict.AGREE):
             line = Text(f"\n{case.name}: ", style="bold")
             line.append(str(case.verdict), style=STYLE[case.verdict])
+            line.append(f": {case.why}" if case.why else "")
             console.print(line, soft_wrap=True)
         if verbose or len(report.cases) == 1 or case.verdict != Verdict.AGREE:
             _show_case(case, console, verbose)
@@ -61,15 +62,13 @@ def _where(culprit: Culprit) -> str:
 
 
 def _show_case(case: PassesCase, console: Console, verbose: bool) -> None:
-    if case.why and case.verdict not in (Verdict.AGREE, Verdict.MISMATCH):
-        console.print(Text(f"  {case.why}"), soft_wrap=True)
     if case.culprit is not None:
         _show_culprit(case.culprit, console)
     if case.looks:
         console.print(Text(_counts(case)), soft_wrap=True)
     for why, count in counted(case.looks).items():
         console.print(Text(f"  {count} unverified: {why}"), soft_wrap=True)
-    if verbose:
+    if verbose and case.looks:
         console.print(_table(case))
     for note in case.notes:
         console.print(Text(f"note: {note}"), soft_wrap=True)
