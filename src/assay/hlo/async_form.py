@@ -92,6 +92,7 @@ def _fits(start: Instruction, wrapped: Computation) -> bool:
         f"{root.opcode}-start" not in ARITY
         and len(wrapped.instructions) == len(wrapped.parameters) + 1
         and root.operands == tuple(p.name for p in wrapped.parameters)
+        and len(start.operands) == len(root.operands)
         and all(root.attributes.get(key) == start.attributes.get(key) for key in _BOTH)
         and wrapped.attributes.get("execution_thread") == thread
         and not any(p.attributes for p in wrapped.parameters)

@@ -17,7 +17,7 @@ from assay.reference.policy_tpu import TPU_V5E
 
 _TPU = ("tpu", "tpu:v5e", "tpu:v4", "tpu:v5p", "tpu:v6e", "tpu:tpu7x")
 TARGETS = {"cpu": "xla-cpu", "gpu": "gpu", **dict.fromkeys(_TPU, "tpu-v5e")}
-"""Which policy applies to a target when none is asked for. Nothing is known of the other TPUs that is not of the v5e."""
+"""Which policy applies to a target when none is asked for. What is known of the other TPUs is known of the v5e."""
 
 NAMES = ("strict", "xla-cpu", "tpu-v5e", "gpu")
 
