@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from assay.errors import Unsupported
+from assay.isolate.examine import Examiner
 from assay.isolate.pipeline import CONVERSION, find_culprit
+from assay.isolate.walk import State
 from assay.oracle.verdict import Verdict
 from assay.targets.snapshots import read
 
@@ -147,3 +150,54 @@ def test_two_runs_that_differ(tmp_path: Path) -> None:
 
     found = attribution(tmp_path, [("", GOOD), ("dce", GOOD)], run=run)
     assert found.verdict == Verdict.NONDETERMINISTIC
+
+
+def test_without_room_for_all_values_snapshots_are_evaluated_whole(tmp_path: Path) -> None:
+    """Twenty arrays of 512 KiB one after another: two at a time fit, all of them do not."""
+    chain = "".join(f"  x{i + 1} = f32[65536] sine(x{i})\n" for i in range(20))
+    good = f"ENTRY e {{ x0 = f32[65536] parameter(0)\n{chain} ROOT r = f32[65536] negate(x20) }}"
+    steps = [("", good), ("dce", good.replace("x7", "y7")), ("cse", good.replace("negate(x20)", "abs(x20)"))]
+    snapshots = read(write(tmp_path, steps))
+    settings = replace(SETTINGS, memory_limit=4 << 20)
+    found = find_culprit(module(good), snapshots, [drawn((65536,))], settings, walk_all=True)
+    assert found.culprit is not None
+    assert found.culprit.name == "cse"
+    assert [str(look.state) for look in found.looks] == ["agrees", "agrees", "differs"]
+
+
+@pytest.mark.parametrize("walk_all", [False, True])
+def test_whole_execution_overrules_a_look_that_missed_the_fault(tmp_path: Path, monkeypatch, walk_all: bool) -> None:
+    looked = Examiner._look
+
+    def look(self, index):
+        found = looked(self, index)
+        return replace(found, state=State.AGREES, weighed=None) if index == 3 else found
+
+    monkeypatch.setattr(Examiner, "_look", look)
+    steps = [("", GOOD), ("dce", GOOD), ("rename", RENAMED), ("algsimp", WRONG), ("fusion", FUSED)]
+    found = attribution(tmp_path, steps, walk_all)
+    assert found.culprit is not None
+    assert (found.culprit.name, found.culprit.since) == ("algsimp", "0001.pipe.after_rename")
+
+
+@pytest.mark.parametrize("walk_all", [False, True])
+def test_whole_execution_overrules_a_look_that_raised_a_false_alarm(
+    tmp_path: Path, monkeypatch, walk_all: bool
+) -> None:
+    looked, alarms = Examiner._difference, []
+
+    def difference(self, module):
+        if "f" not in module.by_name or alarms:
+            return looked(self, module)
+        alarms.append(looked(self, text_module(FUSED)))  # in the last snapshot, once, what another one would show
+        assert alarms[0] is not None
+        return alarms[0]
+
+    text_module = module
+    right = FUSED.replace("fusion(m)", "fusion(d.1)").replace("multiply(m, threes)", "multiply(m, threes), metadata={}")
+    monkeypatch.setattr(Examiner, "_difference", difference)
+    found = attribution(
+        tmp_path, [("", GOOD), ("rename", RENAMED), ("algsimp", RECIPROCAL), ("fusion", right)], walk_all
+    )
+    assert (found.verdict, found.culprit) == (Verdict.AGREE, None)
+    assert found.looks[-1].why == "inside the bounds of both"

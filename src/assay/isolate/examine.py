@@ -16,7 +16,7 @@ from assay.errors import AssayError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
 from assay.isolate.judgement import Inputs, Judge
-from assay.isolate.lockstep import Lockstep
+from assay.isolate.lockstep import Crowded, Lockstep
 from assay.isolate.signature import check_parameters, check_results
 from assay.isolate.walk import State
 from assay.reference.evaluator import evaluate
@@ -59,6 +59,8 @@ class Examiner:
     lockstep: Lockstep = field(init=False)
     _judged: dict[tuple[int, ...], tuple[int, Weighed] | None] = field(default_factory=dict)
     _text: tuple[int, bytes] | None = None  # of the snapshot looked at last
+    _executed: dict[tuple[int, int], Weighed | None] = field(default_factory=dict)
+    _crowded: int = 0
     _end: float = 0.0
 
     def __post_init__(self) -> None:
@@ -66,7 +68,7 @@ class Examiner:
             self.settings.policy, self.settings.device_flushes, self.settings.memory_limit, self._check_time
         )
         for inputs in self.inputs:
-            first = self._values(self._numbers(self.program, inputs))
+            _, first = self._results(self.program, inputs)
             self.judges.append(Judge(self.program, inputs, self.settings, self.step, first, self.seconds))
 
     def look(self, index: int) -> State:
@@ -83,42 +85,43 @@ class Examiner:
         snapshot = self.snapshots[index]
         return parse_module(self.read(snapshot), source=snapshot.path.name)
 
-    def confirmed(self, index: int) -> bool:
-        """Whether a snapshot that differs does so when it is executed whole, by itself, and beyond its own bounds.
-        Where it does not it counts as one that agrees.
+    def executed(self, index: int, place: int) -> State:
+        """What a snapshot says when it is executed whole, by itself, on the inputs at `place`: it differs where its
+        results are wrong and lie beyond its own bounds as well. That is what counts for it from then on.
         """
-        look = self.looks[index]
-        judge = self.judges[look.inputs]
-        module = self.module(index)
-        self.step(f"executing snapshot {index + 1} whole")
-        weighed = judge.wrong(self._whole(module, judge.inputs))
-        if weighed is not None:
-            own = Bounds(
-                module,
-                judge.inputs.arguments,
-                self.settings,
-                self.step,
-                self.seconds,
-                flushed=self.settings.device_flushes,
-            )
-            if apart(weighed, own.sharp()[0]):
-                self.looks[index] = Look(look.snapshot, State.DIFFERS, "", look.inputs, weighed)
-                return True
-        self.looks[index] = Look(look.snapshot, State.AGREES, "inside the bounds of both")
-        self._judged.clear()
-        return False
-
-    def agrees_whole(self, index: int, inputs: int) -> bool:
-        """Whether a snapshot, executed whole by itself, agrees on one set of inputs."""
         if index < 0:
-            return True
-        self.step(f"executing snapshot {index + 1} whole")
-        judge = self.judges[inputs]
-        return judge.wrong(self._whole(self.module(index), judge.inputs)) is None
+            return State.AGREES
+        if (index, place) not in self._executed:
+            self.step(f"executing snapshot {index + 1} whole")
+            self._executed[index, place] = self._wrong_whole(self.module(index), self.judges[place])
+        weighed = self._executed[index, place]
+        snapshot = self.snapshots[index]
+        if weighed is None and self.looks[index].state == State.DIFFERS:
+            self._acquit(index, place)
+        elif weighed is not None:
+            self.looks[index] = Look(snapshot, State.DIFFERS, "", place, weighed)
+        return self.looks[index].state
+
+    def _wrong_whole(self, module: Module, judge: Judge) -> Weighed | None:
+        arguments, flushed = judge.inputs.arguments, self.settings.device_flushes
+        weighed = judge.wrong(self._whole(module, judge.inputs))
+        if weighed is None:
+            return None
+        own = Bounds(module, arguments, self.settings, self.step, self.seconds, flushed=flushed)
+        return weighed if apart(weighed, own.sharp()[0]) else None
+
+    def _acquit(self, index: int, place: int) -> None:
+        """The snapshot agrees, and so do those with the same results."""
+        results, _ = self._results(self.module(index), self.judges[place].inputs)
+        self._judged[place, *results] = None
+        snapshot = self.snapshots[index]
+        self.looks = {i: look for i, look in self.looks.items() if look.state != State.DIFFERS}
+        self.looks[index] = Look(snapshot, State.AGREES, "inside the bounds of both")
+        self._text = None
 
     def stored(self, index: int, inputs: int) -> list[Array]:
         """A snapshot's results on one set of inputs, as its outputs hold them."""
-        return stored(self._values(self._numbers(self.module(index), self.inputs[inputs])))
+        return stored(self._results(self.module(index), self.inputs[inputs])[1])
 
     # ---- one snapshot
 
@@ -146,23 +149,28 @@ class Examiner:
         check_parameters(self.program, module)
         check_results(self.program, module)
         for place, judge in enumerate(self.judges):
-            numbers = self._numbers(module, judge.inputs)
+            numbers, leaves = self._results(module, judge.inputs)
             known = (place, *numbers)
             if known not in self._judged:
-                weighed = judge.wrong(self._values(numbers))
+                weighed = judge.wrong(leaves)
                 self._judged[known] = None if weighed is None else (place, weighed)
             if (found := self._judged[known]) is not None:
                 return found
         return None
 
-    def _values(self, numbers: Sequence[int]) -> list[Ball | Token]:
-        return [self.lockstep.value(number) for number in numbers]
-
-    def _numbers(self, module: Module, inputs: Inputs) -> list[int]:
+    def _results(self, module: Module, inputs: Inputs) -> tuple[tuple[int, ...], list[Ball | Token]]:
+        """A module's results, and numbers that are those of no other results. Where lockstep, which keeps all values of
+        a module, has no room for them, the module is evaluated whole.
+        """
         self._end = time.monotonic() + self.settings.reference_timeout_s
         start = time.monotonic()
         try:
-            return self.lockstep.results(module, inputs.arguments)
+            numbers = self.lockstep.results(module, inputs.arguments)
+            return tuple(numbers), [self.lockstep.value(number) for number in numbers]
+        except Crowded:
+            self.lockstep.clear()
+            self._crowded += 1
+            return (-1, self._crowded), self._whole(module, inputs)
         finally:
             self._spent("snapshots", start)
 

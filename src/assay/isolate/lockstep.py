@@ -41,6 +41,10 @@ CANDIDATES = 8
 NOISE = 1e-9  # how far sketches of values may be apart that are the same but for float64's rounding
 
 
+class Crowded(ReferenceLimit):
+    """The values of one module need more memory than the limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The instruction that made a value: leaf number `leaf` of its result."""
@@ -58,7 +62,7 @@ class Lockstep:
 
     flushed: whether subnormals are zero, as on a device that has none. deadline: called between instructions; may
     raise. memory_limit: bytes of values held; before it is reached, values that the module at hand does not need are
-    dropped, and beyond it ReferenceLimit is raised.
+    dropped, and beyond it Crowded is raised.
     """
 
     policy: Policy
@@ -102,6 +106,12 @@ class Lockstep:
     def value(self, number: int) -> Ball | Token:
         """A value that the module evaluated last has, or an argument."""
         return self._values[number]
+
+    def clear(self) -> None:
+        """Forgets all values; numbers are not given again."""
+        for table in (self._numbers, self._values, self._near, self._origins, self._radii):
+            table.clear()
+        self._held = 0
 
     # ---- numbers
 
@@ -205,7 +215,7 @@ class Lockstep:
             self._drop_untouched()
             if self._held > self.memory_limit:
                 limit = f"its limit of {self.memory_limit >> 20} MiB"
-                raise ReferenceLimit(f"the snapshots' values need more than {limit}; raise it with --memory")
+                raise Crowded(f"the snapshots' values need more than {limit}; raise it with --memory")
 
     def _drop_untouched(self) -> None:
         """Forget the values that the module at hand has not asked for, and every expression in terms of them."""

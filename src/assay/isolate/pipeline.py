@@ -57,8 +57,10 @@ def find_culprit(
     examiner = Examiner(program, snapshots, inputs, settings, step, read)
     culprit = None
     while (found := (everywhere if walk_all else by_halves)(len(snapshots), examiner.look)) is not None:
-        if examiner.confirmed(found.bad):
-            culprit = _culprit(examiner, _sure(examiner, found))
+        place = examiner.looks[found.bad].inputs
+        states = examiner.executed(found.bad, place), examiner.executed(found.good, place)
+        if states == (State.DIFFERS, State.AGREES):
+            culprit = _culprit(examiner, found)
             break
     looks = tuple(examiner.looks[index] for index in sorted(examiner.looks))
     verdict, why = _verdict(looks, culprit)
@@ -80,15 +82,6 @@ def find_culprit(
         examiner.seconds,
         below.stderr_tail,
     )
-
-
-def _sure(examiner: Examiner, found: Interval) -> Interval:
-    """The interval, begun where a snapshot executed whole agrees."""
-    good = found.good
-    inputs = examiner.looks[found.bad].inputs
-    while not examiner.agrees_whole(good, inputs):
-        good = next((i for i in reversed(range(good)) if examiner.look(i) == State.AGREES), PROGRAM)
-    return Interval(good, found.bad)
 
 
 def _verdict(looks: Sequence[Look], culprit: Culprit | None) -> tuple[Verdict, str]:
