@@ -1,0 +1,174 @@
+"""Wrong rewrites planted at random passes: is each found, and put down to the right interval?
+
+    python benchmarks/passes --target cpu --trials 200
+    python benchmarks/passes --inside --trials 200          # by a pass inside XLA:CPU's own pipeline: see inside.py
+    python benchmarks/passes --target tpu:v5e --toolchain jax==0.12.0.1,libtpu==0.0.52 --trials 200 DIR/*.before.hlo
+
+Programs: those named (HLO files), the example's train step, and programs made at random until there are enough trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from carry import plant
+from faults import FAULTS
+from generated import program as generated
+from inside import compiled
+from summary import show
+from trials import Case, attributed, trial, trial_inside
+
+from assay.checking import api
+from assay.errors import AssayError
+from assay.hlo.parse import parse_module
+from assay.isolate.dumps import dump
+from assay.isolate.judgement import Inputs
+from assay.oracle.verdict import Verdict
+from assay.programs.load import load
+from assay.programs.program import Program
+from assay.toolchain import Worker, WorkerDied, host
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_step.py"
+PER_PROGRAM = 8
+SLOW_S = 20.0  # a chain that takes longer is tried PER_PROGRAM / 4 times
+
+
+def main() -> int:
+    options = _options()
+    rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    done = {row["program"] for row in rows}
+    request = api.Request(target=options.target, toolchain=options.toolchain)
+    if options.inside:
+        return _inside(options, rows, done)
+    with options.out.open("a") as out, api.open_worker(request, lambda _: None) as (worker, versions):
+        for program in _programs(options, worker):
+            if sum("kind" in row for row in rows) >= options.trials:
+                break
+            if program.name in done:
+                continue
+            made = _tried(program, request, versions, worker, options, Counter(row.get("kind") for row in rows))
+            for row in made:
+                rows.append(row)
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+                print(_line(row), file=sys.stderr, flush=True)
+    print(show(rows, f"{options.target}, {api.words(versions)}, seed {options.seed}"))
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks/passes")
+    parser.add_argument("programs", nargs="*", help="HLO files besides the generated programs")
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--toolchain")
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--inside", action="store_true", help="plant inside XLA:CPU's pipeline")
+    parser.add_argument("--out", type=Path, default=Path("passes.jsonl"), help="rows as they come; resumed if there")
+    return parser.parse_args()
+
+
+def _inside(options: argparse.Namespace, rows: list[dict[str, Any]], done: set[str]) -> int:
+    """Generated programs alone: they are compiled in a process that has the fault among its passes."""
+    request = api.Request()
+    with options.out.open("a") as out:
+        for seed in range(options.seed * 100_000, options.seed * 100_000 + 10_000):
+            used = Counter(row.get("kind") for row in rows)
+            if used.total() >= options.trials:
+                break
+            if f"generated_{seed}" in done:
+                continue
+            rng = np.random.default_rng(seed)
+            kinds = sorted(FAULTS, key=lambda kind: (used[kind], rng.random()))[:PER_PROGRAM]
+            with tempfile.TemporaryDirectory(prefix="assay-planted-") as folder:
+                for dumped, planted in compiled(Path(folder), seed, kinds):
+                    rows.append(trial_inside(f"generated_{seed}", dumped, planted, request))
+                    out.write(json.dumps(rows[-1]) + "\n")
+                    out.flush()
+                    print(_line(rows[-1]), file=sys.stderr, flush=True)
+    print(show(rows, f"inside XLA:CPU's pipeline, {api.words(host_versions())}, seed {options.seed}"))
+    return 0
+
+
+def host_versions() -> dict[str, str | None]:
+    return dict(host().versions)
+
+
+def _programs(options: argparse.Namespace, worker: Worker) -> Iterator[Program]:
+    """Real ones and generated ones by turns."""
+    real = iter([*options.programs, f"{EXAMPLE}:step"])
+    for seed in range(options.seed * 100_000, options.seed * 100_000 + 10_000):
+        if (path := next(real, None)) is not None:
+            yield from load(path, worker, platform=api.platform_of(options.target))
+        function, arguments = generated(seed)
+        yield api.lower(function, arguments, api.platform_of(options.target))(worker)
+
+
+def _tried(
+    program: Program,
+    request: api.Request,
+    versions: dict[str, str | None],
+    worker: Worker,
+    options: argparse.Namespace,
+    used: Counter[str | None],
+) -> Iterator[dict[str, Any]]:
+    begun = time.monotonic()
+    try:
+        case = _case(program, request, versions, worker)
+        honest = attributed(case, walk_all=True)
+    except (AssayError, WorkerDied) as error:
+        yield {"program": program.name, "refused": str(error)}
+        return
+    looks = Counter(str(look.state) for look in honest.looks)
+    seconds = time.monotonic() - begun
+    why = sorted({look.why for look in honest.looks if look.why})
+    yield {
+        "program": program.name, "honest": str(honest.verdict), "snapshots": len(honest.looks), **looks,
+        "why": why[:5], "seconds": round(seconds, 1),
+        "culprit": None if honest.culprit is None else honest.culprit.name,
+    }  # fmt: skip
+    if honest.verdict not in (Verdict.AGREE, Verdict.UNVERIFIED):
+        return
+    rng = np.random.default_rng([options.seed, sum(program.name.encode())])
+    wanted, count = PER_PROGRAM if seconds < SLOW_S else PER_PROGRAM // 4, 0
+    for kind in sorted(FAULTS, key=lambda kind: (used[kind], rng.random())):
+        if count == wanted:
+            return
+        planted = plant(case.modules, kind, rng)
+        if planted is not None:
+            count += 1
+            yield trial(case, planted)
+
+
+def _case(program: Program, request: api.Request, versions: dict[str, str | None], worker: Worker) -> Case:
+    assert program.module is not None
+    settings = api.settings_for(request, versions)
+    inputs = tuple(Inputs(words, tuple(arguments)) for words, arguments in api.inputs_for(program, request))
+    with tempfile.TemporaryDirectory(prefix="assay-planted-") as folder:
+        found = dump(worker, program, request.target, Path(folder), settings.options)
+        texts = {snapshot.index: found.text(snapshot) for snapshot in found.snapshots}
+    modules = tuple(parse_module(texts[snapshot.index]) for snapshot in found.snapshots)
+    return Case(program.name, program.module, found.snapshots, lambda s: texts[s.index], modules, inputs, settings)
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "kind" not in row:
+        return (
+            f"{row['program']}: {row.get('refused') or row['honest']} {row.get('seconds', '')} s {row.get('why', '')}"
+        )
+    where = f"{row['at']} of {row['snapshots']}, carried {row['carried']}"
+    named = f"[{row['good']}, {row['bad']}] {row['named']}" if "named" in row else row.get("why", row.get("off", ""))
+    return f"  {row['kind']} ({row['opcode']}) at {where}: {row['outcome']} {named}  {row['seconds']} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
