@@ -26,7 +26,7 @@ from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shap
 FAMILIES = (
     "elementwise", "transcendental", "complex", "convert", "compare", "movement", "slicing", "contraction",
     "convolution", "reduction", "window", "selection", "indexing", "sorting", "control", "linalg", "orthogonal",
-    "spectra", "normalization", "fft", "random", "collective", "tpu_calls",
+    "spectra", "normalization", "fft", "random", "collective", "tpu_calls", "tpu_kernels",
 )  # fmt: skip
 for _family in FAMILIES:
     importlib.import_module(f"assay.reference.ops.{_family}")
