@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass
 from importlib import metadata
@@ -9,6 +10,7 @@ from importlib import metadata
 import numpy as np
 
 from assay.errors import AssayError
+from assay.targets import tpu_aot
 from assay.toolchain import Limits, Worker, WorkerDied, environments, host
 
 PACKAGES = ("assay-xla", "jax", "jaxlib", "numpy", "ml_dtypes", "scipy")
@@ -34,8 +36,8 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Looks at packages, the cpu target and the toolchains. Targets that are not built yet are said to be so."""
-    return [*_packages(), _cpu(), *_toolchains()]
+    """Looks at packages, the targets and the toolchains."""
+    return [*_packages(), _cpu(), _tpu(), *_toolchains()]
 
 
 def _packages() -> list[Finding]:
@@ -59,6 +61,21 @@ def _cpu() -> Finding:
     if not np.array_equal(got, 2 * x):
         return Finding("target cpu", False, f"2 * {x} came back as {got}", "this jaxlib is broken; install another")
     return Finding("target cpu", True, "compiles and runs")
+
+
+def _tpu() -> Finding:
+    """Compiles the probe for a v5e. That it is not there is no fault: it is an extra."""
+    what = "target tpu:v5e"
+    if host().version("libtpu") is None and not os.environ.get("TPU_LIBRARY_PATH"):
+        return Finding(what, True, "no libtpu beside assay", "pip install 'assay-xla[tpu]'")
+    try:
+        with Worker(host(), limits=Limits(timeout_s=120)) as worker:
+            compiled = tpu_aot.compile(worker, PROBE, "hlo-text", "v5e")
+    except (AssayError, WorkerDied) as error:
+        return Finding(what, False, str(error), "pip install --upgrade libtpu jax")
+    if "multiply" not in compiled.hlo:
+        return Finding(what, False, "the probe's product is not in the optimized HLO", "install another libtpu")
+    return Finding(what, True, "compiles, with no TPU needed")
 
 
 def _toolchains() -> list[Finding]:

@@ -1,9 +1,9 @@
 """`assay compile`: a program through a compiler, and what that made of it into a folder.
 
-    OUT/NAME.optimized.hlo    the optimized module, as the compiler gives it back
-    OUT/NAME/passes/          a snapshot of the module after every pass, under XLA's own names
-    OUT/NAME/llo/             the TPU's low-level code of every kernel, after its first and some later passes
-    OUT/NAME/bundles/         the same, after the last
+OUT/NAME.optimized.hlo    the optimized module, as the compiler gives it back
+OUT/NAME/passes/          a snapshot of the module after every pass, under XLA's own names
+OUT/NAME/llo/             the TPU's low-level code of every kernel, after its first and some later passes
+OUT/NAME/bundles/         the same, after the last
 """
 
 from __future__ import annotations

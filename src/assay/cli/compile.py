@@ -9,6 +9,7 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from assay.checking.api import TARGETS, Request
 from assay.cli.check import bytes_of, pair
@@ -85,8 +86,8 @@ def _show(done: list[Emitted], title: str, errors: bool) -> None:
     for each in done:
         for number, (kind, place, count) in enumerate(each.files):
             first = (each.name, f"{each.seconds:.2f} s") if number == 0 else ("", "")
-            table.add_row(*first, kind, str(count), str(place))
+            table.add_row(*map(Text, (*first, kind, str(count), str(place))))
         if each.problem:
-            table.add_row(each.name, "", "failed", "", each.problem, style="red")
+            table.add_row(*map(Text, (each.name, "", "failed", "", each.problem)), style="red")
     if table.row_count:
         console.print(table)

@@ -20,6 +20,6 @@ def command() -> None:
     table = Table("", "what", "seen", "to do", box=box.SIMPLE_HEAD, pad_edge=False)
     for finding in findings:
         mark = Text("ok", style="green") if finding.ok else Text("missing", style="red")
-        table.add_row(mark, finding.what, finding.seen, finding.advice)
+        table.add_row(mark, finding.what, Text(finding.seen), Text(finding.advice))
     Console(highlight=False).print(table)
     raise typer.Exit(0 if all(finding.ok for finding in findings) else 2)

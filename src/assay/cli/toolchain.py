@@ -13,7 +13,7 @@ from assay.cli.progress import Progress
 from assay.toolchain import environments
 
 app = typer.Typer(help="Environments by version, made with uv or pip and kept.", no_args_is_help=True)
-Spec = Annotated[str, typer.Argument(metavar="SPEC", help="jax==VERSION")]
+Spec = Annotated[str, typer.Argument(metavar="SPEC", help="jax==VERSION or jax==VERSION,libtpu==VERSION")]
 
 
 @app.command()

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -58,9 +59,10 @@ def compile(
         if llo:
             raise InputError("LLO is only dumped: name a folder for it")
         _start(worker, topology, flags)
-        return worker.compile_for_tpu(payload, kind, topology, options, flags, timeout_s)
+        with _fitting(worker):
+            return worker.compile_for_tpu(payload, kind, topology, options, flags, timeout_s)
     init_args = [*flags, *(_llo_flags(dump, llo_passes) if llo else ())]
-    with watched(dump, dump_limit) as watch:
+    with watched(dump, dump_limit) as watch, _fitting(worker):
         _start(worker, topology, init_args)
         return worker.compile_for_tpu(payload, kind, topology, options, init_args, timeout_s, dump, watch)
 
@@ -109,3 +111,16 @@ def _start(worker: Worker, topology: str, flags: Sequence[str]) -> tuple[int, in
         said = one_line(death.stderr_tail[-1], 200) if death.stderr_tail else "it said nothing"
         given = f" with {' '.join(flags)}" if flags else ""
         raise ToolchainError(f"{spec}: libtpu does not start{given} ({death.detail}): {said}") from death
+
+
+@contextmanager
+def _fitting(worker: Worker) -> Iterator[None]:
+    """A jaxlib and a libtpu that do not understand each other say nothing of the program."""
+    try:
+        yield
+    except RequestRefused as refused:
+        if refused.type != "LibtpuDoesNotFit":
+            raise
+        raise ToolchainError(
+            f"{worker.toolchain.spec}: {one_line(refused.message, 300)}; take a jax and a libtpu of about one time"
+        ) from refused

@@ -35,7 +35,8 @@ DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "libtpu")
 CHECK_TIMEOUT_S = 300.0
 
 # Proves that an environment works, and tells its versions. bfloat16 because that is where numpy, ml_dtypes and jaxlib
-# of different years fall out with each other; jax.scipy because old jax names things that new scipy has dropped.
+# of different years fall out with each other; jax.scipy because old jax names things that new scipy has dropped. A
+# libtpu need only load: a machine without a TPU compiles with it, and runs nothing.
 CHECK = f"""
 DISTRIBUTIONS = {DISTRIBUTIONS!r}
 import json, platform
@@ -48,6 +49,10 @@ for name in DISTRIBUTIONS:
         versions[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
+if "libtpu" in versions:
+    import ctypes, importlib.util, os
+    folder = importlib.util.find_spec("libtpu").submodule_search_locations[0]
+    ctypes.CDLL(os.path.join(folder, "libtpu.so")).GetPjrtApi
 print("\\n" + json.dumps(versions))
 """
 

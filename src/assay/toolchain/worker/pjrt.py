@@ -56,13 +56,20 @@ class PjrtError(Exception):
     """What a call answered instead of doing it: `CODE: message`, as jaxlib spells it."""
 
 
-class Plugin:
-    """A loaded and initialized plugin. Raises OSError where `path` does not load, PjrtError where it does not start."""
+def api_of(path: str) -> int:
+    """The address of the API of a plugin's shared library. OSError where it does not load, AttributeError where it is
+    no plugin.
+    """
+    get = ctypes.CDLL(path).GetPjrtApi
+    get.restype = ctypes.c_void_p
+    return get()
 
-    def __init__(self, path: str):
-        library = ctypes.CDLL(path)
-        library.GetPjrtApi.restype = ctypes.c_void_p
-        self._api = ctypes.cast(library.GetPjrtApi(), ctypes.POINTER(WORD))
+
+class Plugin:
+    """An initialized plugin, whose API is at address `api`. PjrtError where it does not start."""
+
+    def __init__(self, api: int):
+        self._api = ctypes.cast(api, ctypes.POINTER(WORD))
         version = self._api[VERSION_WORD]
         self.version = (version & 0xFFFFFFFF, version >> 32)
         if self._api[0] < 8 * (FIRST_FUNCTION_WORD + 1 + max(FUNCTIONS.values())):

@@ -37,6 +37,8 @@ def describe(state: dict, header: dict, blobs: list):
     for name in ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "libtpu"):
         versions[name] = distribution_version(name)
     versions["jax"] = sys.modules["jax"].__version__
+    if os.environ.get("TPU_LIBRARY_PATH"):
+        versions["libtpu"] = f"at {os.environ['TPU_LIBRARY_PATH']}"
     return {"versions": versions, "xla_flags": os.environ.get("XLA_FLAGS", "")}, []
 
 

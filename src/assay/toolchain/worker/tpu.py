@@ -14,7 +14,7 @@ import os
 import time
 
 from .options import compile_with, dumping
-from .pjrt import PjrtError, Plugin
+from .pjrt import PjrtError, Plugin, api_of
 from .programs import (
     computation_of,
     exported_module,
@@ -57,8 +57,11 @@ def compile_for_tpu(state: dict, header: dict, blobs: list):
         proto = hlo_proto_of(executable.optimized())
     finally:
         executable.close()
-    module = jaxlib_attribute("HloModule").from_serialized_hlo_module_proto(proto)
-    parameters, results = signature(computation_of(module))
+    try:
+        module = jaxlib_attribute("HloModule").from_serialized_hlo_module_proto(proto)
+        parameters, results = signature(computation_of(module))
+    except Exception as e:
+        raise Refused("LibtpuDoesNotFit", f"this jaxlib cannot read what this libtpu writes: {e}") from e
     reply = {"seconds": seconds[-1], "parameters": parameters, "results": results}
     return reply, [hlo_text(module).encode()]
 
@@ -76,7 +79,7 @@ def libtpu(state: dict, init_args: list) -> Plugin:
     if text:
         os.environ["LIBTPU_INIT_ARGS"] = f"{os.environ.get('LIBTPU_INIT_ARGS', '')} {text}".strip()
     try:
-        plugin = Plugin(path)
+        plugin = Plugin(api_of(path))
     except (OSError, AttributeError, PjrtError) as e:
         raise Refused("LibtpuDoesNotLoad", f"{path} does not load: {e}") from e
     state["libtpu"] = (plugin, text)
@@ -122,5 +125,12 @@ def portable(plugin: Plugin, payload: bytes) -> bytes:
 
     ours = tuple(int(n) for n in stablehlo.get_current_version().split("."))
     theirs = plugin.attribute("stablehlo_current_version") or ours
-    version = ".".join(str(n) for n in min(ours, theirs))
-    return jaxlib_attribute("mlir").serialize_portable_artifact(mlir_text(payload), version)
+    version, text = ".".join(str(n) for n in min(ours, theirs)), mlir_text(payload)
+    try:
+        return jaxlib_attribute("mlir").serialize_portable_artifact(text, version)
+    except Exception as e:
+        if version == stablehlo.get_current_version():
+            raise
+        raise Refused(
+            "LibtpuDoesNotFit", f"this libtpu reads StableHLO {version}, which lacks what is used: {e}"
+        ) from e
