@@ -55,14 +55,14 @@ class Buffer:
         return cls(ball.dtype, ball.mid.copy(), rad, und)
 
     def ball(self) -> Ball:
-        return Ball(self.dtype, self.mid, self.rad, self.und)
+        return _ball(self.dtype, self.mid, self.rad, self.und)
 
     def load(self, where: Sequence[slice | int]) -> Ball:
         """A copy: what is stored later is not seen in it."""
         index = tuple(where)
         mid, rad, und = (None if part is None else np.array(part[index]) for part in (self.mid, self.rad, self.und))
         assert mid is not None
-        return Ball(self.dtype, mid, rad, und)
+        return _ball(self.dtype, mid, rad, und)
 
     def store(self, where: Sequence[slice | int], value: Ball) -> None:
         index = tuple(where)
@@ -75,3 +75,10 @@ class Buffer:
             self.und = np.zeros(self.mid.shape, bool)
         if self.und is not None:
             self.und[index] = False if value.und is None else value.und
+
+
+def _ball(dtype: DType, mid: Array, rad: Array | None, und: Array | None) -> Ball:
+    """Without a radius or a doubt where there is none."""
+    return Ball(
+        dtype, mid, rad if rad is not None and rad.any() else None, und if und is not None and und.any() else None
+    )

@@ -226,8 +226,9 @@ def _iota(frame: Frame, operation: Operation) -> Sequence[Item]:
     return (frame.apply("iota", shape_of(match[2]), iota_dimension=match[1]),)
 
 
+# Contracting dimension of each side, the other ones, and where the result's come from: (0, 0) and (1, the other).
 _DIMENSIONS = re.compile(
-    r"#tpu\.dot_dimension_numbers<\[1\], \[([01])\], \[0\], \[([01])\], \[0, 0, 1, 1\], \[\], \[\]>"
+    r"#tpu\.dot_dimension_numbers<\[1\], \[([01])\], \[0\], \[([01])\], \[0, 0, 1, \2\], \[\], \[\]>"
 )
 _MATMUL = re.compile(r"(%[\w#]+), (%[\w#]+), (%[\w#]+) \{(.*)\} : (.*), (.*), (.*) -> (.*)")
 _PRECISIONS = {"bf16": "default", "fp32": "highest"}
