@@ -27,7 +27,7 @@ from .programs import (
     unoptimized,
     x64,
 )
-from .tpu import compile_for_tpu, start_libtpu
+from .tpu import compile_for_tpu, packaged_libtpu, start_libtpu
 from .user_file import load
 from .wire import Refused, get_array, put_array
 
@@ -37,8 +37,9 @@ def describe(state: dict, header: dict, blobs: list):
     for name in ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "libtpu"):
         versions[name] = distribution_version(name)
     versions["jax"] = sys.modules["jax"].__version__
-    if os.environ.get("TPU_LIBRARY_PATH"):
-        versions["libtpu"] = f"at {os.environ['TPU_LIBRARY_PATH']}"
+    elsewhere = os.environ.get("TPU_LIBRARY_PATH")
+    if elsewhere and elsewhere != packaged_libtpu():
+        versions["libtpu"] = f"at {elsewhere}"
     return {"versions": versions, "xla_flags": os.environ.get("XLA_FLAGS", "")}, []
 
 

@@ -94,16 +94,21 @@ def topology_of(plugin: Plugin, name: str) -> int:
 
 
 def libtpu_path() -> str:
-    """Where libtpu.so is: TPU_LIBRARY_PATH, else in this Python's `libtpu` package."""
-    named = os.environ.get("TPU_LIBRARY_PATH")
-    if named:
-        return named
+    """Where libtpu.so is: TPU_LIBRARY_PATH, which jax sets as well, else in this Python's `libtpu` package."""
+    path = os.environ.get("TPU_LIBRARY_PATH") or packaged_libtpu()
+    if path is None:
+        raise Refused("NoLibtpu", "this Python has no libtpu")
+    return path
+
+
+def packaged_libtpu():
+    """The library in this Python's `libtpu` package; None without one."""
     spec = importlib.util.find_spec("libtpu")
     for folder in () if spec is None else spec.submodule_search_locations or ():
         path = os.path.join(folder, "libtpu.so")
         if os.path.exists(path):
             return path
-    raise Refused("NoLibtpu", "this Python has no libtpu")
+    return None
 
 
 def given(plugin: Plugin, payload: bytes, kind: str) -> tuple:
