@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from assay.errors import HloSyntaxError
-from assay.hlo.parse import parse_module
+from assay.hlo.parse import Memory, parse_module
 from assay.hlo.printer import print_module
 from assay.hlo.shape import ArrayShape
 
@@ -257,3 +257,44 @@ ENTRY %main (x: (f32[2], f32[2])) -> f32[2] {{
 """
     with pytest.raises(HloSyntaxError, match="expected the name of an operand"):
         parse_module(text)
+
+
+def test_texts_that_share_lines_share_instructions_and_nothing_else():
+    """Each text reads as it does alone, whatever was read before; no instruction stands in a module twice."""
+    first = """HloModule a
+f { p = f32[2] parameter(0)
+  ROOT n = f32[2] negate(p) }
+g { p = f32[2] parameter(0)
+  ROOT n = f32[2] negate(p) }
+ENTRY e {
+  p = f32[2] parameter(0)
+  q = f32[2]{0} add(f32[2]{0} p, f32[2]{0} p)
+  c = f32[2] call(q), to_apply=f
+  d = f32[2] call(c), to_apply=g
+  ROOT r = f32[2] multiply(d, d), metadata={op_name="m"}
+}
+"""
+    texts = [
+        first,
+        first.replace("add(", "subtract("),
+        first.replace("ROOT r", "r").replace("}\n}\n", "}\n  ROOT s = f32[2] abs(r)\n}\n"),
+        first.replace("q = f32[2]{0} add(f32[2]{0} p, f32[2]{0} p)", "q = f32[2]{0} add(p, p)"),
+        first,
+    ]
+    memory = Memory()
+    modules = [parse_module(text, memory=memory) for text in texts]
+    for text, module in zip(texts, modules, strict=True):
+        assert module == parse_module(text)
+        ids = [id(i) for c in module.computations for i in c.instructions]
+        assert len(ids) == len(set(ids))
+    shared = {id(i) for i in modules[0].entry.instructions} & {id(i) for i in modules[1].entry.instructions}
+    assert len(shared) == 3
+    wrong = first.replace("f32[2] multiply(d, d)", "f32[2] multiply(d, nowhere)")
+    with pytest.raises(HloSyntaxError, match="nowhere"):
+        parse_module(wrong, memory=memory)
+    gone = first.replace("  d = f32[2] call(c), to_apply=g\n", "")
+    with pytest.raises(HloSyntaxError, match="d"):
+        parse_module(gone, memory=memory)
+    twice = first.replace("ENTRY e {\n", "ENTRY e {\n  ROOT z = f32[2] constant({1, 2})\n")
+    with pytest.raises(HloSyntaxError, match="second ROOT"):
+        parse_module(twice, memory=memory)

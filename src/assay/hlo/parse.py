@@ -12,6 +12,7 @@ import gc
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from assay.errors import HloSyntaxError
 from assay.hlo import parse_exact
@@ -39,8 +40,20 @@ _TABLES = re.compile(r"\s*+(?:(?:FileNames|FunctionNames|FileLocations|StackFram
 _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
-def parse_module(text: str, source: str = "HLO text") -> Module:
-    """The module that `text` spells; `source` is what error messages call the text, such as a file's name.
+@dataclass(slots=True)
+class Memory:
+    """What was read of earlier texts: lines, each with its instruction and whether that is a root; shapes; attributes.
+    Texts that are nearly equal, such as snapshots, then share instructions.
+    """
+
+    lines: dict[str, tuple[Instruction, bool]] = field(default_factory=dict)
+    shapes: dict[str, Shape | None] = field(default_factory=dict)
+    lists: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+
+
+def parse_module(text: str, source: str = "HLO text", memory: Memory | None = None) -> Module:
+    """The module that `text` spells; `source` is what error messages call the text, such as a file's name. memory: of
+    texts read before, which is added to.
 
     A computation without ROOT has its last instruction as root, as in XLA. Computations that XLA prints inside an
     instruction get names of their own, and the short forms of asynchronous instructions (`slice-start`) are written
@@ -48,7 +61,9 @@ def parse_module(text: str, source: str = "HLO text") -> Module:
     """
     try:
         with _collector_paused():
-            return _module(Reader(text))
+            if memory is None:
+                return _module(Reader(text))
+            return _module(Reader(text, memory.shapes, memory.lists, lines=memory.lines))
     except Fault as fault:
         offset = min(fault.offset, len(text))
         line = text.count("\n", 0, offset) + 1
@@ -136,15 +151,21 @@ def _body(reader: Reader, offset: int) -> tuple[tuple[Instruction, ...], str, in
     root: str | None = None
     match_line = _LINE.match
     while True:
-        instruction = None
-        match = match_line(text, offset)
+        instruction = match = None
+        if reader.lines is not None and (known := _known(reader, offset, names)) is not None:
+            instruction, is_root, offset = known
+        else:
+            match = match_line(text, offset)
         if match is not None:
             instruction = _from_line(reader, match, names)
         if match is not None and instruction is not None:
-            is_root, offset = match.group(1) is not None, match.end()
-        elif match is None and (close := _CLOSE.match(text, reader.skip(offset))):
+            is_root = match.group(1) is not None
+            if reader.lines is not None:
+                _remember(reader, match, instruction, is_root)
+            offset = match.end()
+        elif instruction is None and match is None and (close := _CLOSE.match(text, reader.skip(offset))):
             break
-        else:
+        elif instruction is None:
             instruction, is_root, offset = parse_exact.instruction(reader, offset, names, _body)
         if is_root:
             if root is not None:
@@ -155,6 +176,33 @@ def _body(reader: Reader, offset: int) -> tuple[tuple[Instruction, ...], str, in
         raise Fault(start, "a computation without instructions")
     instructions = tuple(names.values())
     return instructions, root or instructions[-1].name, close.end()
+
+
+def _known(reader: Reader, offset: int, names: dict[str, Instruction]) -> tuple[Instruction, bool, int] | None:
+    """The instruction of the line at `offset`, where an earlier text has the line, whether it is a root, and where the
+    next line begins. No two instructions of a module are one object, so a line that stands in it twice is read twice.
+    """
+    end = reader.text.find("\n", offset) + 1
+    line = reader.text[offset:end]
+    assert reader.lines is not None
+    known = reader.lines.get(line)
+    if known is None or line in reader.taken:
+        return None
+    instruction, is_root = known
+    if instruction.name in names or any(operand not in names for operand in instruction.operands):
+        return None
+    reader.taken.add(line)
+    return instruction, is_root, end
+
+
+def _remember(reader: Reader, match: re.Match[str], instruction: Instruction, is_root: bool) -> None:
+    """For the next text, where the instruction follows from its line alone."""
+    line = match.group()
+    simple = line.endswith("\n") and line.count("\n") == 1 and "#" not in match.group(5)
+    if simple and not _SHAPED.match(match.group(5)):
+        assert reader.lines is not None
+        reader.lines.setdefault(line, (instruction, is_root))
+        reader.taken.add(line)
 
 
 def _from_line(reader: Reader, match: re.Match[str], names: dict[str, Instruction]) -> Instruction | None:

@@ -18,7 +18,6 @@ _VALUE = re.compile(VALUE)
 # The beginning of another instruction: a value that runs into it has a bracket too few.
 _NEXT_LINE = re.compile(rf"\n\s*+(?:ROOT )?+%?+{NAME} = [a-z(]")
 NAMES = re.compile(NAME)
-_DEFINED = re.compile(rf"({NAME})\s*+=")
 
 
 @dataclass(slots=True)
@@ -28,8 +27,10 @@ class Reader:
     lists: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     computations: list[Computation] = field(default_factory=list)
     starts: dict[str, int] = field(default_factory=dict)  # computation -> where it begins
+    lines: dict[str, tuple[Instruction, bool]] | None = None  # of earlier texts
+    taken: set[str] = field(default_factory=set)  # lines whose instruction there is one of this text's
     nameless: bool = False  # whether some computation has no name, as in the fingerprint style
-    given: set[str] = field(default_factory=set)  # the names of all instructions, once one of our own is needed
+    given: set[str] = field(default_factory=set)  # names of our own for instructions
 
     def skip(self, offset: int) -> int:
         """The offset of the next character that is no space and no comment."""
@@ -93,11 +94,9 @@ class Reader:
         return name
 
     def new_instruction(self, wanted: str) -> str:
-        """A name for an instruction that has none in the text: one that no other there has."""
-        if not self.given:
-            self.given.update(_DEFINED.findall(self.text))
+        """A name for an instruction that has none in the text: one that stands nowhere in it."""
         name, number = wanted, 0
-        while name in self.given:
+        while name in self.given or name in self.text:
             number += 1
             name = f"{wanted}.{number}"
         self.given.add(name)

@@ -14,7 +14,7 @@ from assay.checking.target import apart, stored
 from assay.checking.weigh import Weighed
 from assay.errors import AssayError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
-from assay.hlo.parse import parse_module
+from assay.hlo.parse import Memory, parse_module
 from assay.isolate.judgement import Inputs, Judge
 from assay.isolate.lockstep import Crowded, Lockstep
 from assay.isolate.signature import check_parameters, check_results
@@ -58,6 +58,7 @@ class Examiner:
     looks: dict[int, Look] = field(default_factory=dict)
     lockstep: Lockstep = field(init=False)
     _judged: dict[tuple[int, ...], tuple[int, Weighed] | None] = field(default_factory=dict)
+    _memory: Memory = field(default_factory=Memory)
     _text: tuple[int, bytes] | None = None  # of the snapshot looked at last
     _executed: dict[tuple[int, int], Weighed | None] = field(default_factory=dict)
     _crowded: int = 0
@@ -83,7 +84,7 @@ class Examiner:
         if index < 0:
             return self.program
         snapshot = self.snapshots[index]
-        return parse_module(self.read(snapshot), source=snapshot.path.name)
+        return parse_module(self.read(snapshot), snapshot.path.name, self._memory)
 
     def executed(self, index: int, place: int) -> State:
         """What a snapshot says when it is executed whole, by itself, on the inputs at `place`: it differs where its
@@ -134,7 +135,7 @@ class Examiner:
                 before = self.looks[self._text[0]]
                 return Look(snapshot, before.state, before.why, before.inputs, before.weighed, repeat=True)
             start = time.monotonic()
-            module = parse_module(text, source=snapshot.path.name)
+            module = parse_module(text, snapshot.path.name, self._memory)
             self._spent("reading", start)
             self._text = index, digest
             found = self._difference(module)

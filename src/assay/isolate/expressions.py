@@ -102,6 +102,8 @@ class Expressions:
     number_of: dict[Key, int] = field(default_factory=dict)
     _functions: dict[str, Ref] = field(default_factory=dict)  # of the present module
     _attributes: dict[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    _said: dict[int, tuple[Instruction, Key]] = field(default_factory=dict)  # words of the module's instructions
+    _said_before: dict[int, tuple[Instruction, Key]] = field(default_factory=dict)  # of the module before
     _module: Module | None = None
 
     def enter(self, module: Module) -> None:
@@ -110,6 +112,7 @@ class Expressions:
             self._module = module
             self._functions.clear()
             self._attributes.clear()
+            self._said, self._said_before = {}, self._said
 
     def key(self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]) -> Key:
         """What `instruction` computes of `operands`."""
@@ -149,7 +152,16 @@ class Expressions:
     def _numbered(self, key: Key) -> int:
         return self.number_of.setdefault(key, len(self.number_of))
 
-    def _words(self, computation: Computation, instruction: Instruction) -> tuple[Any, ...]:
+    def _words(self, computation: Computation, instruction: Instruction) -> Key:
+        """The part of the key that does not depend on operands; snapshots share instructions that did not change."""
+        said = self._said.get(id(instruction)) or self._said_before.get(id(instruction))
+        if said is None or said[0] is not instruction:
+            said = instruction, self._new_words(computation, instruction)
+        if instruction.opcode not in _BY_LAYOUT:
+            self._said[id(instruction)] = said
+        return said[1]
+
+    def _new_words(self, computation: Computation, instruction: Instruction) -> Key:
         by_layout = instruction.opcode in _BY_LAYOUT
         words: tuple[Any, ...] = (
             instruction.opcode,

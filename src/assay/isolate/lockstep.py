@@ -77,6 +77,7 @@ class Lockstep:
     _near: dict[tuple[str, tuple[int, ...]], Alike] = field(default_factory=dict)
     _origins: dict[int, Origin] = field(default_factory=dict)
     _radii: dict[int, Array | None] = field(default_factory=dict)  # of single instructions; None where they say nothing
+    _entered: dict[int, tuple[Array, int]] = field(default_factory=dict)  # arguments, and their numbers
     _touched: set[int] = field(default_factory=set)
     _next: int = 0
     _held: int = 0
@@ -121,7 +122,12 @@ class Lockstep:
         assert self._steps is not None
         if not isinstance(shape, ArrayShape):
             return self._register(Token())
-        return self._register(self._steps.argument(shape, remaining.pop(0)))
+        array = remaining.pop(0)
+        entered = self._entered.get(id(array))
+        if entered is None or entered[0] is not array or entered[1] not in self._values:
+            entered = self._entered[id(array)] = array, self._register(self._steps.argument(shape, array))
+        self._touched.add(entered[1])
+        return entered[1]
 
     def _number(self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]) -> Ref:
         key = self.expressions.key(computation, instruction, operands)

@@ -48,6 +48,8 @@ def sum_of_products(
     inner = within or result
     a, b = as_operand(a, result), as_operand(b, result)
     mid = f(a.mid, b.mid)
+    if ctx.rng is not None and ctx.amplitude == 0 and not result.is_complex and np.isfinite(mid).all():
+        return ctx.rounded(result, mid, None, undecided_pairs(a, b, f), known=False)  # nothing is drawn
     magnitude, rad = _magnitude_and_radius(result, a, b, f, terms)
     und = undecided_pairs(a, b, f)
     if not np.isfinite(magnitude).all():
