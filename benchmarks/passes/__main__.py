@@ -72,6 +72,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--toolchain")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--no-example", action="store_true", help="leave the example's train step out: it takes minutes"
+    )
     parser.add_argument("--inside", action="store_true", help="plant inside XLA:CPU's pipeline")
     parser.add_argument("--out", type=Path, default=Path("passes.jsonl"), help="rows as they come; resumed if there")
     return parser.parse_args()
@@ -105,7 +108,7 @@ def host_versions() -> dict[str, str | None]:
 
 def _programs(options: argparse.Namespace, worker: Worker) -> Iterator[Program]:
     """Real ones and generated ones by turns."""
-    real = iter([*options.programs, f"{EXAMPLE}:step"])
+    real = iter([*options.programs, *([] if options.no_example else [f"{EXAMPLE}:step"])])
     for seed in range(options.seed * 100_000, options.seed * 100_000 + 10_000):
         if (path := next(real, None)) is not None:
             yield from load(path, worker, platform=api.platform_of(options.target))
