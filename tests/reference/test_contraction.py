@@ -239,6 +239,8 @@ ENTRY e {
     sharp = text.replace("constant(0.1)", "constant(0.125)")
     (ball,) = reference(sharp, [normal(6, 3), normal(2, 3, 4), np.array([16, 32], np.float32)])
     assert ball.und is None
+    with pytest.raises(Unsupported, match="negative group sizes"):
+        reference(sharp, [normal(6, 3), normal(2, 3, 4), np.array([16, -32], np.float32)])
 
 
 def test_precision_algorithms():

@@ -132,6 +132,33 @@ def test_operands_of_matmul_by_precision():
     assert outside(reference(fine, args, TPU_V5E)[0], once).all()
 
 
+def test_windows_by_maps_and_contractions():
+    """The other spelling of the same: windows as large as the arguments, indices by maps, a contraction by maps."""
+    text = MATMUL
+    for name, to in (("a", "d0, d2"), ("b", "d1, d2"), ("c", "d0, d1")):
+        size = "4, 4" if name == "c" else "4, 8"
+        old = f"transform_indices = @{name}, window_bounds = array<i64: {size}>"
+        assert old in text
+        text = text.replace(old, f"transform_indices = affine_map<(d0, d1, d2) -> ({to})>")
+    start, end = text.index("tpu.matmul"), text.index(" : vector<4x8xf32>, vector<4x8xf32>, vector<4x4xf32> ->")
+    maps = ", ".join(f"affine_map<(d0, d1, d2) -> ({to})>" for to in ("d1, d2", "d0, d2", "d1, d0"))
+    kinds = '["parallel", "parallel", "reduction"]'
+    contract = f"vector.contract {{indexing_maps = [{maps}], iterator_types = {kinds}, kind = #vector.kind<add>}}"
+    precision = "{precision = #tpu.contract_precision<fp32>}"
+    text = text[:start] + f"{contract} %1, %2, %3 {precision}" + text[end:].replace("-> vector", "into vector", 1)
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(dims).astype(np.float32) for dims in ((8, 16), (12, 16)))
+    args = [np.array([5, 3], np.int32), a, b]
+    (ball,) = reference(call(text, "f32[8,12]", "s32[2]", "f32[8,16]", "f32[12,16]"), args)
+    np.testing.assert_allclose(ball.mid, 3 * (a.astype(np.float64) @ b.T.astype(np.float64)), rtol=1e-12)
+    crooked = text.replace("affine_map<(d0, d1, d2) -> (d0, d2)>}", "affine_map<(d0, d1, d2) -> (d0 + 1, d2)>}")
+    with pytest.raises(Unsupported, match="tpu_custom_call: the map affine_map"):
+        reference(call(crooked, "f32[8,12]", "s32[2]", "f32[8,16]", "f32[12,16]"), args)
+    minimum = text.replace("kind<add>", "kind<minimumf>")
+    with pytest.raises(Unsupported, match=r"tpu_custom_call: vector\.contract"):
+        reference(call(minimum, "f32[8,12]", "s32[2]", "f32[8,16]", "f32[12,16]"), args)
+
+
 def test_loops_and_scalars():
     x = np.array([3, -1, 4, -1, -5, 9, 2, -6], np.int32)
     total, negative = reference(call(SCALARS, "(s32[8], s32[1])", "s32[8]"), [x])

@@ -67,6 +67,15 @@ def test_bitpacked_indices_are_handed_on():
         reference(call("GatherScatterIndicesBitpacked", "s32[3]", a="s32[3,2]"), [x])
 
 
+def test_the_largest_of_each_row():
+    x = np.random.default_rng(4).integers(-50, 50, (3, 40)).astype(np.int32)
+    (ball,) = reference(call("TopKBatchMajorSmallK", "s32[3,5]", a="s32[3,40]"), [x])
+    np.testing.assert_array_equal(ball.mid, -np.sort(-x, 1)[:, :5])
+    assert ball.exact
+    with pytest.raises(Unsupported, match="TopKBatchMajorSmallK"):
+        reference(call("TopKBatchMajorSmallK", "f32[3,5]", a="f32[3,40]"), [x.astype(np.float32)])
+
+
 # ---------------------------------------------------------------- linear algebra
 
 

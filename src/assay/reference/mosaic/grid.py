@@ -21,18 +21,20 @@ from assay.hlo.shape import DTYPES, ArrayShape
 from assay.reference.context import Context
 from assay.reference.mosaic.memory import Buffer, shape_of, unknown
 from assay.reference.mosaic.ops import Frame, Item, run
-from assay.reference.mosaic.text import CALL, Function
+from assay.reference.mosaic.text import CALL, Function, affine
 from assay.reference.ops.movement import moved
 from assay.reference.value import Ball
 
 MOST_STEPS = 1 << 14
 _DYNAMIC = -(2**63)  # a bound that comes as an operand, in front of the others
-_WINDOW = re.compile(r"transform_indices = @([\w$.-]+), window_bounds = array<i64: ([\d, ]+)>")
+_WINDOW = re.compile(r"transform_indices = (@[\w$.-]+|affine_map<[^{}]*>)(?:, window_bounds = array<i64: ([\d, ]+)>)?")
 _IGNORED = ("pipeline_mode", "transform_indices", "window_bounds")
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
+    """transform: `@function`, or `affine_map<..>` of the step's indices."""
+
     transform: str
     bounds: tuple[int, ...]
 
@@ -47,14 +49,19 @@ def _count(text: str, key: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _windows(text: str) -> tuple[Window, ...]:
-    match = re.search(r"window_params = \[(.*?\})\]", text)
+def _windows(main: Function, first: int) -> tuple[Window, ...]:
+    """The windows of the arguments from `first` on; one without bounds is as large as its argument."""
+    match = re.search(r"window_params = \[(.*?\})\]", main.attributes)
     if match is None:
         return ()
     keys = set(re.findall(r"(\w+) = ", match[1]))
     if keys - set(_IGNORED):
         raise Unsupported(CALL, f"windows with {', '.join(sorted(keys - set(_IGNORED)))}")
-    return tuple(Window(name, tuple(int(n) for n in bounds.split(","))) for name, bounds in _WINDOW.findall(match[1]))
+    kinds = [kind for _, kind in main.arguments[first:]]
+    return tuple(
+        Window(transform, tuple(int(n) for n in bounds.split(",")) if bounds else shape_of(kind).dims)
+        for (transform, bounds), kind in zip(_WINDOW.findall(match[1]), kinds, strict=False)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,10 @@ class _Kernel:
 
     def place(self, window: Window, step: Sequence[Ball]) -> tuple[int, ...]:
         """The first element of the window in its array."""
-        transform = self.functions[window.transform]
+        if window.transform.startswith("affine_map"):
+            numbers = [int(i.mid) for i in step]
+            return tuple(i * size for i, size in zip(affine(window.transform, numbers), window.bounds, strict=True))
+        transform = self.functions[window.transform[1:]]
         given: list[Item] = [*step, *self.scalars]
         frame = Frame(self.ctx, {name: v for (name, _), v in zip(transform.arguments, given, strict=True)})
         handed = run(frame, transform.body)
@@ -121,7 +131,7 @@ def _sorted_out(
         raise Unsupported(CALL, f"a grid of {prod(bounds)} steps")
     prefetched = dynamic + _count(main.attributes, "scalar_prefetch")
     scalars, sources = operands[dynamic:prefetched], operands[prefetched:]
-    windows, scratch = _windows(main.attributes), _count(main.attributes, "scratch_operands")
+    windows, scratch = _windows(main, len(bounds) + len(scalars)), _count(main.attributes, "scratch_operands")
     wanted = len(bounds) + len(scalars) + len(sources) + len(results) + scratch
     if bool(windows) != bool(bounds) or (windows and len(windows) != len(sources) + len(results)):
         raise Unsupported(CALL, f"{len(windows)} windows for {len(sources)} operands and {len(results)} results")

@@ -20,7 +20,7 @@ from assay.hlo.shape import DTYPES, ArrayShape
 from assay.reference.context import Context
 from assay.reference.folds import fold, over_axes
 from assay.reference.mosaic.memory import Buffer, shape_of
-from assay.reference.mosaic.text import CALL, Operation
+from assay.reference.mosaic.text import CALL, Operation, affine
 from assay.reference.ops.movement import moved
 from assay.reference.registry import find
 from assay.reference.value import Ball, as_ball, held_dtype
@@ -252,6 +252,47 @@ def _matmul(frame: Frame, operation: Operation) -> Sequence[Item]:
         operand_precision=f"{{{chosen},{chosen}}}",
     )  # fmt: skip
     return (frame.apply("add", shape_of(match[8]), product, c),)
+
+
+_CONTRACT = re.compile(
+    r"\{indexing_maps = \[(affine_map<.*?>), (affine_map<.*?>), (affine_map<.*?>)\], iterator_types = \[([^\]]*)\], "
+    r"kind = #vector\.kind<add>\} (%[\w#]+), (%[\w#]+), (%[\w#]+)(?: \{(.*)\})? : .* into (.*)"
+)
+
+
+@_op("vector.contract")
+def _contracted(frame: Frame, operation: Operation) -> Sequence[Item]:
+    """sum over the reduced dimensions of lhs times rhs, and the accumulator added; the maps say which dimension is
+    which.
+    """
+    match = _CONTRACT.fullmatch(operation.rest)
+    precision = re.fullmatch(r"precision = #tpu\.contract_precision<(\w+)>", match[8] or "") if match else None
+    chosen = "default" if match and not match[8] else _PRECISIONS.get(precision[1]) if precision else None
+    if match is None or chosen is None:
+        raise Unsupported(CALL, f"vector.contract {operation.rest[:80]}")
+    count = match[4].count(",") + 1
+    left, right, out = (affine(match[i], range(count)) for i in (1, 2, 3))
+    batch = [d for d in out if d in left and d in right]
+    reduced = [d for d in left if d in right and d not in out]
+    free = [[d for d in side if d not in batch and d not in reduced] for side in (left, right)]
+    made = [*batch, *free[0], *free[1]]
+    if sorted(made) != sorted(out) or len({*left, *right}) != count:
+        raise Unsupported(CALL, f"vector.contract {operation.rest[:80]}")
+    a, b, c = (frame.ball(match[i]) for i in (5, 6, 7))
+    sizes = dict(zip((*left, *right), (*a.dims, *b.dims), strict=True))
+    dtype = shape_of(match[9]).dtype
+
+    def listed(side: Sequence[int], dims: Sequence[int]) -> str:
+        return "{" + ",".join(str(side.index(d)) for d in dims) + "}"
+
+    product = frame.apply(
+        "dot", ArrayShape(dtype, tuple(sizes[d] for d in made)), a, b,
+        lhs_batch_dims=listed(left, batch), rhs_batch_dims=listed(right, batch),
+        lhs_contracting_dims=listed(left, reduced), rhs_contracting_dims=listed(right, reduced),
+        operand_precision=f"{{{chosen},{chosen}}}",
+    )  # fmt: skip
+    order = [made.index(d) for d in out]
+    return (frame.apply("add", shape_of(match[9]), moved(product, lambda x: x.transpose(order)), c),)
 
 
 # ---------------------------------------------------------------- memory

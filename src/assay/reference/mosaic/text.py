@@ -7,6 +7,7 @@ taken apart by the operation itself (`ops`).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from assay.errors import Unsupported
@@ -93,3 +94,19 @@ def _names(results: str) -> tuple[str, ...]:
         return ()
     name, _, count = results.partition(":")
     return tuple(f"{name}#{i}" for i in range(int(count))) if count else (name,)
+
+
+_AFFINE = re.compile(r"affine_map<\(([^()]*)\) -> \(([^()]*)\)>")
+
+
+def affine(text: str, numbers: Sequence[int]) -> tuple[int, ...]:
+    """`affine_map<(d0, d1) -> (d1, 0)>` of two numbers. Raises Unsupported for more than dimensions and constants."""
+    match = _AFFINE.fullmatch(text)
+    names = [name.strip() for name in match[1].split(",")] if match else []
+    if match is None or len(names) != len(numbers):
+        raise Unsupported(CALL, f"the map {text[:60]}")
+    known = dict(zip(names, numbers, strict=True))
+    found = [item.strip() for item in match[2].split(",") if item.strip()]
+    if any(item not in known and not item.isdigit() for item in found):
+        raise Unsupported(CALL, f"the map {text[:60]}")
+    return tuple(known[item] if item in known else int(item) for item in found)

@@ -74,6 +74,8 @@ def ragged_dot(ctx: Context, instr: Instruction, a: Ball, b: Ball, sizes: Ball) 
     dims = attributes.dot_dims(instr)
     ragged = attributes.int_list(instr, "lhs_ragged_dims", required=True)
     groups = attributes.int_list(instr, "rhs_group_dims")
+    if (sizes.mid < 0).any():
+        raise Unsupported("ragged-dot", "negative group sizes")
     if sizes.mid.ndim != 1 or len(ragged) != 1 or len(groups) > 1:
         raise Unsupported("ragged-dot", "group sizes for each batch")
     axis = ragged[0]

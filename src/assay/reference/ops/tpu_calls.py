@@ -12,7 +12,7 @@ import numpy as np
 from assay.errors import Unsupported
 from assay.hlo.attributes import word
 from assay.hlo.module import Instruction
-from assay.hlo.shape import ArrayShape, Shape
+from assay.hlo.shape import DTYPES, ArrayShape, Shape, TupleShape
 from assay.reference.context import Context
 from assay.reference.ops.linalg import cholesky_of, inverses
 from assay.reference.ops.movement import joined, taken
@@ -63,6 +63,23 @@ def indices_bitpacked(ctx: Context, instr: Instruction, indices: Ball) -> Value:
     if indices.dims != instr.array.dims or indices.dtype.name != instr.array.dtype.name:
         raise Unsupported("custom-call GatherScatterIndicesBitpacked", "that changes its operand's shape")
     return indices
+
+
+@custom_call("TopKBatchMajorSmallK")
+def top_of_rows(ctx: Context, instr: Instruction, a: Ball) -> Value:
+    """The k largest integers of each row, in descending order.
+
+    From libtpu's `topk-rewriter` on: in place of a descending sort and a slice of it, of s32 that hold a 16-bit float
+    and its position.
+    """
+    shape = instr.array
+    if a.dtype.name != "s32" or a.dims[:-1] != shape.dims[:-1] or shape.dims[-1] > a.dims[-1]:
+        raise Unsupported("custom-call TopKBatchMajorSmallK", f"of {a.dtype}{list(a.dims)} to {list(shape.dims)}")
+    indices = ArrayShape(DTYPES["s32"], shape.dims)
+    pair = Instruction(instr.name, "topk", TupleShape((shape, indices)), instr.operands)
+    found = find("topk")(ctx, pair, a)
+    assert isinstance(found, tuple)
+    return found[0]
 
 
 # ---------------------------------------------------------------- linear algebra
