@@ -152,6 +152,31 @@ ENTRY main {
     assert judged(FakeWorker(far), exact).verdict == Verdict.MISMATCH
 
 
+def test_what_rounding_decides_is_compared_by_midpoints() -> None:
+    """tanh(x) > tanh(y) for x = y: the bounds leave it open which, and both modules say the same, or do not."""
+    program = """HloModule c
+ENTRY main {
+  x = f32[8] parameter(0)
+  y = f32[8] parameter(1)
+  t = f32[8] tanh(x)
+  u = f32[8] tanh(y)
+  z = f32[8] negate(x)
+  p = pred[8] compare(t, u), direction=GT
+  s = f32[8] select(p, x, z)
+  i = s32[8] iota(), iota_dimension=0
+  ROOT r = (f32[8], s32[8]) tuple(s, i)
+}
+"""
+    result = judged(FakeWorker(program), program)
+    assert (result.verdict, result.outputs[0].undecided) == (Verdict.AGREE, 0)
+    other = program.replace("direction=GT", "direction=GE")
+    result = judged(FakeWorker(other), program)
+    assert (result.verdict, result.outputs[0].undecided > 0, result.outputs[0].outside) == (Verdict.AGREE, True, 0)
+    wrong = program.replace("select(p, x, z)", "select(p, z, x)")
+    far = (X + 4, np.zeros(8, np.float32))  # decided
+    assert judged(FakeWorker(wrong), program, far).verdict == Verdict.MISMATCH
+
+
 def test_what_the_reference_lacks_is_unverified_by_name() -> None:
     strange = PROGRAM.replace("exponential(z)", 'custom-call(z), custom_call_target="tpu_custom_call"')
     result = judged(FakeWorker(strange))

@@ -7,12 +7,14 @@ are evaluated what `evaluate` raises.
 What is evaluated is what the compiler made of the program. The midpoints of its results, rounded once to the type of
 each output, are one result that the target might give, and are judged as a target's results are. Before a mismatch is
 told, the optimized module's own bounds count too (`apart`): where they meet the program's, there is a result that both
-allow, and nothing is wrong. Program and optimized module run in one evaluator, so a wrong rewrite shows and a wrong
-kernel does not.
+allow, and nothing is wrong. And where rounding may decide either way, and bounds leave an element undecided, the two
+modules can still be the same function: their midpoints are then the same number (`decided`). Program and optimized
+module run in one evaluator, so a wrong rewrite shows and a wrong kernel does not.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,6 +89,7 @@ class Evaluated:
     generation: str
     flags: tuple[str, ...] = ()
     own: Bounds | None = None
+    _middle: Leaves = field(default_factory=list)
     _optimized: dict[str, Module] = field(default_factory=dict)
 
     def outputs(
@@ -103,8 +106,9 @@ class Evaluated:
         step("evaluating the optimized module")
         start = time.monotonic()
         self.own = Bounds(self._optimized[key], arguments, self.settings, step, flushed=self.settings.device_flushes)
-        results = stored(self.own.middle())
+        self._middle = self.own.middle()
         _spent(seconds, "optimized", time.monotonic() - start)
+        results = stored(self._middle)
         return results, results
 
     def close(self) -> None:
@@ -115,8 +119,41 @@ class Evaluated:
         assert self.own is not None, "nothing was evaluated"
         return apart(weighed, self.own.sharp()[0])
 
+    def decided(self, weighed: Weighed, bounds: Bounds) -> Weighed:
+        """`weighed`, with elements that the program's bounds leave undecided counted as agreeing where both modules,
+        with no rounding but what they declare, give the same number.
+        """
+        if not any(compared.undecided for compared in weighed.comparisons):
+            return weighed
+        comparisons = []
+        balls, mine, theirs = (_balls(leaves) for leaves in (weighed.balls, bounds.middle(), self._middle))
+        for compared, ball, a, b in zip(weighed.comparisons, balls, mine, theirs, strict=True):
+            sure = 0 if ball.und is None else int(np.count_nonzero(ball.und & same_number(a, b)))
+            comparisons.append(dataclasses.replace(compared, undecided=compared.undecided - sure))
+        return dataclasses.replace(weighed, comparisons=comparisons)
+
 
 Target = Executed | Evaluated
+
+
+NEAR = 2.0**-40
+"""Relative: thousands of float64's roundings, and a ten-thousandth of one of f32's."""
+
+
+def _balls(leaves: Leaves) -> list[Ball]:
+    return [leaf for leaf in leaves if isinstance(leaf, Ball)]
+
+
+def same_number(a: Ball, b: Ball) -> Array:
+    """Where two midpoints differ by float64's own rounding at most, and neither is undecided; integers are equal."""
+    with np.errstate(all="ignore"):
+        same: Array = a.mid == b.mid
+        if a.dtype.is_float or a.dtype.is_complex:
+            same = same | (np.abs(a.mid - b.mid) <= NEAR * np.abs(a.mid)) | (np.isnan(a.mid) & np.isnan(b.mid))
+    for ball in (a, b):
+        if ball.und is not None:
+            same = same & ~ball.und
+    return same
 
 
 def _key(options: Mapping[str, str]) -> str:
