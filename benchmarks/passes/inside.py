@@ -1,6 +1,6 @@
 """A fault made by a pass inside XLA:CPU's own pipeline, which every later pass takes as it takes any other.
 
-jax.extend.xla.register_hlo_module_transformation (jax 0.12.0.1) runs a pass of one's own at two places of XLA:CPU's
+jax.extend.xla.register_hlo_module_transformation (in jax 0.10.2 and 0.12.0.1) runs a pass of one's own at two places of XLA:CPU's
 pipeline, before the scheduler and after it; the dump calls it `apply-xla-transforms-` and a number.
 It is registered in a process of its own, this file:
 
@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from assay.errors import ToolchainError
+
 PLACE = "apply-xla-transforms-"
 DUMP = {
     "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": ".*", "xla_dump_large_constants": True,
@@ -33,7 +35,8 @@ def compiled(folder: Path, seed: int, kinds: Sequence[str]) -> Iterator[tuple[Pa
     env = {**os.environ, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=env)
     if done.returncode != 0:
-        raise RuntimeError(f"seed {seed}: {done.stderr.strip().splitlines()[-1:]}")
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise ToolchainError(f"program {seed} with a pass of its own does not compile: {last}")
     for line in done.stdout.splitlines():
         if line.startswith("{"):
             row = json.loads(line)

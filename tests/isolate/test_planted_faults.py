@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -133,6 +134,8 @@ def test_a_fault_is_carried_as_far_as_the_instruction_stands() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [["--target", "cpu"], ["--inside"]], ids=["chain", "inside"])
 def test_planted_faults_are_found_and_put_down_to_the_right_pass(tmp_path: Path, where: list[str]) -> None:
+    if where == ["--inside"] and importlib.util.find_spec("jax.extend.xla") is None:
+        pytest.skip("this jax has no register_hlo_module_transformation")
     command = [
         sys.executable,
         str(BENCHMARK),
