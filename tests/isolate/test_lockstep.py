@@ -215,3 +215,27 @@ def ball(name: str, values: object, und: object = None) -> Ball:
 def test_near(a: Ball, b: Ball, same: bool) -> None:
     assert near(a, b) is same
     assert near(b, a) is same
+
+
+def test_what_a_sum_leaves_over_may_be_anything_as_small() -> None:
+    """Terms that cancel, summed in another order: the results are all noise, yet within what the sum may be off."""
+    body = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+    whole = f"""{body} ENTRY e {{ p = f32[8,64] parameter(0)
+      z = f32[] constant(0)
+      s = f32[8] reduce(p, z), dimensions={{1}}, to_apply=add
+      ROOT r = f32[8] tanh(s) }}"""
+    halves = whole.replace(
+        "s = f32[8] reduce(p, z), dimensions={1}",
+        "q = f32[8,2,32] reshape(p)\n h = f32[8,32] reduce(q, z), dimensions={1}, to_apply=add\n"
+        " s = f32[8] reduce(h, z), dimensions={1}",
+    )
+    x = np.random.default_rng(0).standard_normal((8, 64))
+    x = (x - x.mean(1, keepdims=True)).astype(np.float32)
+    x[:, -1] -= x.astype(np.float64).sum(1).astype(np.float32)
+    lockstep = Lockstep(CPU)
+    first = lockstep.results(module(whole), [x])
+    evaluated = lockstep.evaluated
+    assert lockstep.results(module(halves), [x]) == first
+    assert lockstep.evaluated == evaluated + 3
+    wrong = halves.replace("p = f32[8,64] parameter(0)", "o = f32[8,64] parameter(0)\n p = f32[8,64] abs(o)")
+    assert lockstep.results(module(wrong), [x]) != first

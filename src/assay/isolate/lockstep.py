@@ -77,6 +77,8 @@ class Lockstep:
     _near: dict[tuple[str, tuple[int, ...]], Alike] = field(default_factory=dict)
     _origins: dict[int, Origin] = field(default_factory=dict)
     _radii: dict[int, Array | None] = field(default_factory=dict)  # of single instructions; None where they say nothing
+    _names: dict[tuple[int, ...], dict[str, Ref]] = field(default_factory=dict)  # by arguments: of instructions, last
+    _named: dict[str, Ref] = field(default_factory=dict)  # with the arguments at hand
     _entered: dict[int, tuple[Array, int]] = field(default_factory=dict)  # arguments, and their numbers
     _touched: set[int] = field(default_factory=set)
     _next: int = 0
@@ -95,6 +97,7 @@ class Lockstep:
         self._touched = set()
         self._steps, self._module = Steps(module, self.policy, flushed=self.flushed), module
         self.expressions.enter(module)
+        self._named = self._names.setdefault(tuple(map(id, arguments)), {})
         remaining = list(arguments)
         entering = [self._argument(parameter.shape, remaining) for parameter in module.entry.parameters]
         with np.errstate(all="ignore"):
@@ -135,6 +138,7 @@ class Lockstep:
         if found is not None:
             self.spared += 1
             self._touched.update(flat(found))
+            self._named[instruction.name] = found
             return found
         if self.deadline is not None:
             self.deadline()
@@ -144,6 +148,7 @@ class Lockstep:
         assert self._module is not None
         origin = Origin(self._module, computation, instruction, operands, 0)
         found = self._numbers[key] = self._registered(value, origin, count())
+        self._named[instruction.name] = found
         return found
 
     def _assembled(self, ref: Ref) -> Value:
@@ -186,10 +191,14 @@ class Lockstep:
         dtype = value.dtype
         if origin is None or not (dtype.is_float or dtype.is_complex) or value.und is not None or value.mid.size == 0:
             return
-        for number in _within(alike, sketch, size * 4 * unit_roundoff(dtype)):
+        # Values that are nothing but what a sum left over need not be close: the instruction of the same name tells.
+        namesake = flat(self._named.get(origin.instruction.name, ()))[origin.leaf : origin.leaf + 1]
+        for number in (*namesake, *_within(alike, sketch, size * 4 * unit_roundoff(dtype))):
+            other = self._values.get(number)
+            if not isinstance(other, Ball) or (other.dtype.name, other.dims) != (dtype.name, value.dims):
+                continue
             radius = self._radius(number)
-            other = self._values[number]
-            if radius is not None and isinstance(other, Ball):
+            if radius is not None:
                 with np.errstate(all="ignore"):
                     if ((np.abs(value.mid - other.mid) <= radius) | _both_same(value.mid, other.mid)).all():
                         yield number
