@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_physical import laid_down
 from xla_cpu import outside, reference
 
 from assay.errors import Unsupported
@@ -40,23 +39,44 @@ ENTRY e {
     np.testing.assert_array_equal(ball.mid[3:5], [7, 23])
 
 
-def test_slices_put_together_in_memory():
-    """Rows of a {0,2,1} array with tiles: along the slowest dimension in memory, which is 1, not along 0."""
-    parts = [np.arange(60, dtype=np.float32).reshape(3, 2, 10) + 100 * i for i in range(2)]
-    shape, whole = "f32[3,2,10]{0,2,1:T(4,4)}", "f32[3,4,10]{0,2,1:T(4,4)S(1)}"
-    (ball,) = reference(call("ConcatBitcast", whole, a=shape, b=shape), parts)
-    np.testing.assert_array_equal(ball.mid, np.concatenate(parts, 1))
+def sliced(first: str, second: str) -> str:
+    return f"""HloModule m
+ENTRY e {{
+  x = f32[3,4,10]{{0,2,1:T(4,4)}} parameter(0)
+  s = ((f32[3,4,10]{{0,2,1:T(4,4)}}), f32[3,2,10]{{0,2,1:T(4,4)S(1)}}, s32[]) slice-start(x), slice={first}
+  t = ((f32[3,4,10]{{0,2,1:T(4,4)}}), f32[3,2,10]{{0,2,1:T(4,4)S(1)}}, s32[]) slice-start(x), slice={second}
+  a = f32[3,2,10]{{0,2,1:T(4,4)S(1)}} slice-done(s)
+  b = f32[3,2,10]{{0,2,1:T(4,4)S(1)}} slice-done(t)
+  ROOT r = f32[3,4,10]{{0,2,1:T(4,4)S(1)}} custom-call(a, b), custom_call_target="ConcatBitcast"
+}}"""
+
+
+LOW, HIGH = "{[0:3], [0:2], [0:10]}", "{[0:3], [2:4], [0:10]}"
+
+
+@pytest.mark.parametrize("order", [(LOW, HIGH), (HIGH, LOW)])
+def test_slices_lie_where_they_were_cut_out(order):
+    """Whatever the order in which they were copied; that is not the order in memory."""
+    x = np.arange(120, dtype=np.float32).reshape(3, 4, 10)
+    (ball,) = reference(sliced(*order), [x])
+    np.testing.assert_array_equal(ball.mid, x)
     assert ball.exact
-    memory = np.concatenate([laid_down(part, (0, 2, 1), [(4, 4)]) for part in parts])
-    np.testing.assert_array_equal(laid_down(ball.mid, (0, 2, 1), [(4, 4)]), memory)
 
 
-def test_slices_put_together_whose_padding_is_read():
-    parts = [np.full((3, 4), 1, np.float32), np.full((3, 4), 2, np.float32)]
-    shape, whole = "f32[3,4]{1,0:T(2,4)}", "f32[7,4]{1,0:T(2,4)}"
-    (ball,) = reference(call("ConcatBitcast", whole, a=shape, b=shape), parts)
-    np.testing.assert_array_equal(ball.und[:, 0], [False, False, False, True, False, False, False])
-    np.testing.assert_array_equal(ball.mid[[0, 1, 2, 4, 5, 6], 0], [1, 1, 1, 2, 2, 2])
+def test_what_is_not_all_slices_of_one_array_is_refused():
+    x = np.arange(120, dtype=np.float32).reshape(3, 4, 10)
+    with pytest.raises(Unsupported, match="ConcatBitcast: of slices that overlap"):
+        reference(sliced(LOW, LOW), [x])
+    with pytest.raises(Unsupported, match="ConcatBitcast: of other than the slices of one array"):
+        reference(
+            sliced(LOW, HIGH)
+            .replace("slice-start(x), slice={[0:3], [0:2]", "slice-start(y), slice={[0:3], [0:2]", 1)
+            .replace("  s =", "  y = f32[3,4,10] negate(x)\n  s =", 1),
+            [x],
+        )
+    parts = [np.ones((3, 2), np.float32)] * 2
+    with pytest.raises(Unsupported, match="ConcatBitcast: of other than the slices of one array"):
+        reference(call("ConcatBitcast", "f32[6,2]", a="f32[3,2]", b="f32[3,2]"), parts)
 
 
 def test_bitpacked_indices_are_handed_on():

@@ -13,7 +13,7 @@ nobody knows what lies there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -158,12 +158,3 @@ def elements_at(held: Iterable[Array], wanted: Array) -> Array:
     table = np.full(end, -1)
     table[held_places] = np.arange(held_places.size)
     return np.asarray(table[wanted.ravel()])
-
-
-def one_after_another(shapes: Sequence[ArrayShape]) -> list[Array]:
-    """The places of several arrays in one buffer, each behind the padding of the one before it."""
-    found, start = [], 0
-    for shape in shapes:
-        found.append(memory_places(shape) + start)
-        start += places_held(shape)
-    return found

@@ -10,15 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from assay.errors import Unsupported
-from assay.hlo.attributes import word
+from assay.hlo.attributes import called, slices, word
 from assay.hlo.module import Instruction
 from assay.hlo.shape import DTYPES, ArrayShape, Shape, TupleShape
 from assay.reference.context import Context
 from assay.reference.ops.linalg import cholesky_of, inverses
-from assay.reference.ops.movement import joined, taken
-from assay.reference.physical import elements_at, memory_places, one_after_another
+from assay.reference.ops.movement import joined
 from assay.reference.registry import custom_call, find
-from assay.reference.value import Ball, Token, Value, held_dtype
+from assay.reference.value import Array, Ball, Token, Value, held_dtype
 
 # ---------------------------------------------------------------- memory
 
@@ -41,17 +40,41 @@ def undefined(shape: Shape) -> Value:
 
 @custom_call("ConcatBitcast")
 def concat_bitcast(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
-    """The operands' memory, one after another, read as one array: slices of an array that were copied one by one.
+    """An array that was copied slice by slice into its place: each operand lies where it was cut out.
 
-    From libtpu's memory-space assignment on, over the `slice-done`s of one operand.
+    From libtpu's memory-space assignment on, over the `slice-done`s of one array. Their order is that of time, not of
+    memory: in the ragged dots of a mixture of experts rows [2:4], [4:6], [6:8], [0:2] come in this order, and the
+    buffer assignment of the same dump puts the last one at the buffer's start.
     """
-    shapes = ctx.operand_shapes(instr)
-    sources = [shape for shape in shapes or () if isinstance(shape, ArrayShape)]
-    if len(sources) != len(operands) or any(a.dtype.name != instr.array.dtype.name for a in operands):
-        raise Unsupported("custom-call ConcatBitcast", "of other than arrays of the result's type")
-    take = elements_at(one_after_another(sources), memory_places(instr.array))
-    whole = joined(operands, lambda arrays: np.concatenate([x.ravel() for x in arrays]))
-    return taken(whole, take, instr.array.dims)
+    cuts = [_cut_out(ctx, done) for done in ctx.makers(instr)]
+    sources = {id(source) for source, _ in cuts}
+    (dims,) = {source.array.dims for source, _ in cuts if isinstance(source.shape, ArrayShape)} or {()}
+    whole = sum(operand.mid.size for operand in operands) == instr.array.size
+    if len(sources) != 1 or dims != instr.array.dims or not whole or len(cuts) != len(operands):
+        raise Unsupported("custom-call ConcatBitcast", "of other than the slices of one array")
+    counts = np.zeros(dims, np.int8)
+    for _, where in cuts:
+        counts[where] += 1
+    if (counts != 1).any():
+        raise Unsupported("custom-call ConcatBitcast", "of slices that overlap")
+
+    def placed(arrays: list[Array]) -> Array:
+        result = np.empty(dims, arrays[0].dtype)
+        for (_, where), array in zip(cuts, arrays, strict=True):
+            result[where] = array
+        return result
+
+    return joined(operands, placed)
+
+
+def _cut_out(ctx: Context, done: Instruction) -> tuple[Instruction, tuple[slice, ...]]:
+    """(the array, the slice of it) that an asynchronous slice copies. Raises Unsupported for anything else."""
+    start = ctx.makers(done)[0] if done.opcode == "async-done" else done
+    if start.opcode == "async-start" and len(start.operands) == 1:
+        root = ctx.module.by_name[called(start)[0]].root
+        if root.opcode == "slice" and ctx.makers(root)[0].opcode == "parameter":
+            return ctx.makers(start)[0], tuple(slice(*span) for span in slices(root))
+    raise Unsupported("custom-call ConcatBitcast", "of other than the slices of one array")
 
 
 @custom_call("GatherScatterIndicesBitpacked")
