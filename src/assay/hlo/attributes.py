@@ -15,10 +15,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from assay.errors import HloTypeError
+from assay.errors import HloTypeError, Unsupported
 from assay.hlo.module import Instruction
 from assay.hlo.reader import referred
 from assay.hlo.scan import Fault, inside, items, pairs, unquote
+from assay.hlo.shape import ArrayShape
 
 T = TypeVar("T")
 
@@ -360,6 +361,29 @@ def backend_config(instruction: Instruction) -> object | None:
         return json.loads(value)  # type: ignore[no-any-return]
     except ValueError:
         return value
+
+
+_REVERSED = "output_reverse_dimensions"
+
+
+def output_reverse_dimensions(instruction: Instruction) -> tuple[int, ...]:
+    """The dimensions in which a fusion of libtpu writes its result backwards; () for most.
+
+    libtpu's jellyfish-reverse-decomposer takes a reverse away and has this of the fusion before it:
+    `backend_config={"window_config":{"output_reverse_dimensions":["0"],..},..}` (libtpu 0.0.52). Raises Unsupported
+    for a layout of other than descending dimensions, with which it was not seen: what the numbers count is not known.
+    """
+    if _REVERSED not in instruction.attributes.get("backend_config", ""):
+        return ()
+    config = backend_config(instruction)
+    found = config.get("window_config", {}).get(_REVERSED, ()) if isinstance(config, dict) else ()
+    if not found:
+        return ()
+    shape = instruction.shape
+    layout = shape.layout if isinstance(shape, ArrayShape) else None
+    if layout is None or list(layout.minor_to_major) != sorted(layout.minor_to_major, reverse=True):
+        raise Unsupported(_REVERSED, f"of {instruction.name}, whose layout has another order or is a tuple's")
+    return tuple(int(dimension) for dimension in found)
 
 
 _IOTA = re.compile(r"\[([\d,\s]+)\]<=\[([\d,\s]+)\](?:T\(([\d,\s]+)\))?")

@@ -72,10 +72,19 @@ def _ref(
             return operands[0][attributes.integer(instruction, "index")]
         case "call" | "fusion":
             inner = module.by_name[attributes.called(instruction)[0]]
-            return walk(module, inner, operands, number)[inner.root_name]
+            found = walk(module, inner, operands, number)[inner.root_name]
+            backwards = attributes.output_reverse_dimensions(instruction)
+            return _reversed(inner, instruction, found, backwards, number) if backwards else found
         case opcode if opcode in SAME:
             return operands[0]
     return number(computation, instruction, operands)
+
+
+def _reversed(inner: Computation, fusion: Instruction, found: Ref, dimensions: Sequence[int], number: Number) -> Ref:
+    """What a fusion gives that writes its result backwards: the reverse that libtpu has put into it."""
+    words = {"dimensions": "{" + ",".join(map(str, dimensions)) + "}"}
+    reverse = Instruction(f"{fusion.name}.reverse", "reverse", fusion.shape, (inner.root_name,), words)
+    return number(inner, reverse, (found,))
 
 
 def live(computation: Computation) -> set[str]:
