@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from assay import emit
 from assay.cli.main import main
 from assay.hlo.parse import parse_module
 from assay.targets.snapshots import read
+from assay.toolchain import WorkerDied
 
 HLO = """HloModule small
 ENTRY main {
@@ -112,6 +114,18 @@ def test_text_that_is_cut_short_is_one_line(assay, tmp_path):
     code, _, lines = assay("compile", "cut.hlo")
     assert (code, len(lines)) == (2, 1)
     assert "cut.hlo:" in lines[0]
+
+
+@pytest.mark.parametrize(("kind", "code"), [("passes", 1), ("llo", 2), ("bundles", 2)])
+def test_a_compiler_that_crashes_is_a_finding_unless_dumping_llo_may_be_at_fault(assay, monkeypatch, kind, code):
+    def crash(*_):
+        raise WorkerDied("crash", "compile_for_tpu", 6, "SIGABRT", (), "SIGABRT")
+
+    monkeypatch.setattr(emit, "_hlo", crash)
+    monkeypatch.setattr(emit, "_refuse", lambda *_: None)
+    found = assay("compile", "small.hlo", "--emit", kind, "--out", "o")
+    assert found[0] == code
+    assert "crash during compile_for_tpu: SIGABRT" in " ".join(found[1].split())
 
 
 @pytest.mark.tpu

@@ -71,8 +71,8 @@ def compile_with(compile_once, options: dict, directly: bool = True):
                 raise Refused(
                     "BadOption", f"this XLA takes {names} only as a flag of the process (--{names}=...)"
                 ) from e
-            guilty = [name for name in candidates if f"option {name}," in message]
-            if "While setting option" not in message or not guilty:
+            guilty = [name for name in candidates if f"option {name}," in message or f"mismatch: '{name}'" in message]
+            if not guilty or not ("While setting option" in message or "flag type mismatch" in message):
                 raise
             candidates[guilty[0]].pop(0)
             if not candidates[guilty[0]]:

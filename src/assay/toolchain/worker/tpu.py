@@ -49,6 +49,11 @@ def compile_for_tpu(state: dict, header: dict, blobs: list):
         start = time.monotonic()
         try:
             return plugin.compile(program, form, settings.SerializeAsString(), topology)
+        except PjrtError as e:
+            if "id > INT_MAX" not in str(e):
+                raise
+            # Newer jaxlibs number instructions with 64 bits. StableHLO has no numbers.
+            raise Refused("LibtpuDoesNotFit", f"this libtpu cannot read the HLO that this jaxlib writes: {e}") from e
         finally:
             seconds.append(time.monotonic() - start)
 
