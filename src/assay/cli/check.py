@@ -37,7 +37,10 @@ def command(
     option: Annotated[
         list[str] | None, typer.Option(help="An XLA debug option, NAME=VALUE, for this compilation. Repeatable.")
     ] = None,
-    flag: Annotated[list[str] | None, typer.Option(help="An XLA flag for the worker's process. Repeatable.")] = None,
+    flag: Annotated[
+        list[str] | None,
+        typer.Option(help="A flag of the compiler's process, XLA's or, for a TPU, libtpu's. Repeatable."),
+    ] = None,
     case: Annotated[
         str | None, typer.Option(help="Only the cases whose name matches this glob, such as '*norm*'.")
     ] = None,
