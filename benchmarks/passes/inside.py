@@ -1,7 +1,7 @@
 """A fault made by a pass inside XLA:CPU's own pipeline, which every later pass takes as it takes any other.
 
-jax.extend.xla.register_hlo_module_transformation (in jax 0.10.2 and 0.12.0.1) runs a pass of one's own at two places of XLA:CPU's
-pipeline, before the scheduler and after it; the dump calls it `apply-xla-transforms-` and a number.
+jax.extend.xla.register_hlo_module_transformation (in jax 0.10.2 and 0.12.0.1) runs a pass of one's own at two places of
+XLA:CPU's pipeline, before the scheduler and after it; the dump calls it `apply-xla-transforms-` and a number.
 It is registered in a process of its own, this file:
 
     python inside.py FOLDER SEED KIND...        compiles generated program SEED once for each kind, into FOLDER/0, ...

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from xla_cpu import assert_hlo_agrees, outside
+from xla_cpu import assert_hlo_agrees, outside, reference
+
+from assay.errors import Unsupported
 
 RNG = np.random.default_rng(8)
 
@@ -48,6 +51,13 @@ def test_gradient():
     x, s, m, v, g = operands(*"xsmvg")
     balls = assert_hlo_agrees(text("batch-norm-grad", "xsmvg", "(f32[4,5,6], f32[5], f32[5])"), x, s, m, v, g)
     np.testing.assert_allclose(balls[2].mid, g.astype(float).sum((0, 2)), atol=1e-12)
+
+
+def test_more_elements_than_the_type_counts_are_refused():
+    """A mean over 16 elements in f8e3m4, which ends at 15.5: what they are divided by is not said."""
+    hlo = text("batch-norm-training", "xso", "(f8e3m4[4,5,6], f8e3m4[5], f8e3m4[5])").replace("f32[", "f8e3m4[")
+    with pytest.raises(Unsupported, match="does not hold the 24 elements"):
+        reference(hlo, [x.astype(jnp.float8_e3m4) for x in operands(*"xso")])
 
 
 @pytest.mark.usefixtures("x64")

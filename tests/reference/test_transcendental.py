@@ -161,6 +161,18 @@ def test_overflow_is_decided_or_marked():
     assert apply("exponential", ball("f64", [709.8], 0.5)).und.tolist() == [True]
 
 
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64, jnp.float8_e5m2])
+def test_the_logistic_vanishes_where_its_exponential_overflows(dtype):
+    edge = -float(np.log(np.float64(jnp.finfo(dtype).max)))
+    x = (edge * np.linspace(0.8, 1.3, 200)).astype(dtype)
+    (ball,) = assert_agree(lax.logistic, x, decided=False)
+    if dtype == jnp.float16:
+        given = x.astype(np.float64)
+        assert not outside(ball, np.where(given < 1.001 * edge, 0.0, ball.mid).astype(dtype)).any()
+        kept = given > 0.999 * edge
+        assert (ball.rad[kept] < 0.1 * ball.mid[kept]).all()
+
+
 def test_atan2_crosses_its_cut():
     got = apply("atan2", ball("f32", [1e-9, 1.0, 0.0, -0.0], [1e-8, 0.1, 0, 0]), ball("f32", [-1.0, -1.0, -1.0, -1.0]))
     assert got.und.tolist() == [True, False, False, True]

@@ -238,6 +238,10 @@ def _large_exponent(d: Disagreement) -> bool:
     return "f" not in d.program.dtype and "c" not in d.program.dtype and DTYPES[d.program.dtype].bits > 8
 
 
+def _gives_nan(d: Disagreement) -> bool:
+    return d.comparison.peak_target != d.comparison.peak_target
+
+
 def _of_nan(d: Disagreement) -> bool:
     return d.comparison.peak_reference != d.comparison.peak_reference
 
@@ -265,6 +269,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault("xla", r"= s4\[[\d,]*\] popcnt\(", "findings/narrow_integers.py"),
     Fault("xla", r"(?s)[su]2\[.* (clamp|sort)\(", "findings/narrow_integers.py"),
     Fault("xla", r"(?s)f4e2m1fn\[.*convert\(", "findings/four_bit_float.hlo: 6 becomes the largest integer"),
+    Fault("xla", r" reduce\(", "findings/maximum_drops_nan.py", _of_nan),
+    Fault("xla", r" convolution\(.*batch_group_count=", "findings/batch_group_nan.py", _gives_nan),
+    Fault("xla", r"(?s)= f8e3m4\[.* constant\(.* round-nearest-even\(", "findings/round_f8e3m4.py", _gives_nan),
+    Fault("xla", r"(?s)= \w+\[(\d+,)*0[],].* select-and-scatter\(", "findings/select_and_scatter_empty.hlo"),
+    Fault("interpreter", r"= f8e8m0fnu\[.* (convolution|dot)\(", "every partial sum is rounded to a power of two"),
     Fault("xla", r"f8e8m0fnu\[", "2**-127 is subnormal in f32, in which XLA computes, and is flushed", _least_power),
     Fault(
         "interpreter",

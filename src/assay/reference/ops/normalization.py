@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from assay.errors import Unsupported
 from assay.hlo import attributes
 from assay.hlo.module import Instruction
 from assay.reference.context import Context
@@ -29,6 +30,8 @@ class _Channels:
         self.dtype = x.dtype
         self.others = tuple(d for d in range(len(self.dims)) if d != self.axis)
         self.count = prod(self.dims[d] for d in self.others)
+        if self.dtype.is_float and self.count > self.dtype.max:
+            raise Unsupported(instr.opcode, f"{self.dtype} does not hold the {self.count} elements a channel has")
 
     def constant(self, value: float) -> Ball:
         return Ball(self.dtype, round_to(self.dtype, np.asarray(value, np.float64)))
