@@ -38,6 +38,8 @@ Alike = list[tuple[float, int]]
 NEAR_BITS = 13
 SAMPLED = 512  # elements that a sketch is made of
 CANDIDATES = 8
+# What a radius says of these it says after much work: each may be as long as a program.
+_WHOLE_PROGRAMS = frozenset(("while", "conditional", "async-start", "custom-call"))
 NOISE = 1e-9  # how far sketches of values may be apart that are the same but for float64's rounding
 
 
@@ -211,7 +213,11 @@ class Lockstep:
 
     def _worked_out(self, number: int) -> Array | None:
         origin = self._origins.get(number)
-        if origin is None or any(ref not in self._values for operand in origin.operands for ref in flat(operand)):
+        if (
+            origin is None
+            or origin.instruction.opcode in _WHOLE_PROGRAMS
+            or any(ref not in self._values for operand in origin.operands for ref in flat(operand))
+        ):
             return None
         if origin.module is not self._balls_of or self._balls is None:
             self._balls, self._balls_of = Steps(origin.module, self.policy, balls=True), origin.module
