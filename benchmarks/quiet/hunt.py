@@ -30,6 +30,7 @@ from assay.isolate.api import Options, passes
 from assay.report.passes import to_json
 from programs import Entry
 
+MISSING = {"verdict": "invalid", "why": "the toolchain lacks a package that the program needs", "looks": []}
 CASES = Path(__file__).with_name("cases.py")
 BATCH = 16
 """Programs to one worker process."""
@@ -102,7 +103,7 @@ def looked_at(titles: list[str], request: Request) -> list[dict[str, Any]]:
     report = passes(str(CASES), request, Options(walk_all=True))
     cases = {case["name"].removeprefix("cases.py: "): case for case in json.loads(to_json(report))["cases"]}
     seconds = round((time.monotonic() - start) / len(titles), 3)
-    return [{"title": title, "seconds": seconds, "case": cases[title]} for title in titles]
+    return [{"title": title, "seconds": seconds, "case": cases.get(title, MISSING)} for title in titles]
 
 
 def line(record: dict[str, Any]) -> str | None:
