@@ -167,5 +167,5 @@ def combine(ctx: Context, instr: Instruction, low: Ball, high: Ball) -> Value:
         raise Unsupported("custom-call X64Combine", f"to {to}")
     both = joined((low, high), lambda arrays: np.stack([x.astype(np.uint32) for x in arrays]))
     words = both.mid.astype(np.uint64)
-    und = None if both.und is None else both.und.any(0)
+    und = None if both.und is None else np.asarray(both.und.any(0))
     return Ball(to, (words[0] | words[1] << np.uint64(32)).astype(held_dtype(to)), None, und)
