@@ -217,7 +217,10 @@ def test_check_takes_them_and_the_report_names_them():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"policy": "strickt"}, "no policy 'strickt'; there is strict, xla-cpu, tpu-v5e, gpu; did you mean strict?"),
+        (
+            {"policy": "strickt"},
+            "no policy 'strickt'; there is strict, xla-cpu, tpu-v5e, tpu-v6e, gpu; did you mean strict?",
+        ),
         ({"accumulation": "prob"}, "accumulation 'prob': there is probable, certain; did you mean probable?"),
         ({"bounds": "balls"}, "bounds 'balls': there is auto, ball, sampled; did you mean ball?"),
     ],

@@ -239,7 +239,11 @@ def test_odd_programs_get_a_verdict(assay, kind):
 @pytest.mark.parametrize(
     ("option", "name", "words"),
     [
-        ("--policy", "strickt", "no policy 'strickt'; there is strict, xla-cpu, tpu-v5e, gpu; did you mean strict?"),
+        (
+            "--policy",
+            "strickt",
+            "no policy 'strickt'; there is strict, xla-cpu, tpu-v5e, tpu-v6e, gpu; did you mean strict?",
+        ),
         ("--accumulation", "sure", "accumulation 'sure': there is probable, certain"),
         ("--bounds", "sample", "bounds 'sample': there is auto, ball, sampled; did you mean sampled?"),
     ],

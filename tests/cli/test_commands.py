@@ -76,7 +76,7 @@ def test_toolchains_are_listed_and_what_is_not_there_is_not_removed(assay):
 def test_policies_are_listed_with_their_targets(assay):
     code, out, _ = assay("policies")
     assert code == 0
-    assert all(name in out.splitlines()[1] for name in ("strict", "xla-cpu", "tpu-v5e", "gpu"))
+    assert all(name in out.splitlines()[1] for name in ("strict", "xla-cpu", "tpu-v5e", "tpu-v6e", "gpu"))
     assert "every declared rounding" in out
 
 

@@ -16,7 +16,7 @@ from assay.reference.policies import NAMES, TARGETS, for_target, named, strict
 from assay.reference.policy import Policy
 from assay.reference.policy_cpu import XLA_CPU, XLA_CPU_OLDER
 from assay.reference.policy_gpu import GPU, LIBDEVICE
-from assay.reference.policy_tpu import TPU_V5E
+from assay.reference.policy_tpu import TPU_V5E, TPU_V6E
 
 EXACT = Policy("exact", excess_precision=False, flush_subnormals=False, default_ulps=0.0)
 RNG = np.random.default_rng(5)
@@ -237,9 +237,9 @@ def test_gpu_allows_what_nvidia_states_and_what_xlas_own_polynomials_need(opcode
 
 def test_divisions_round_correctly_only_where_nothing_else_is_said():
     a, b = ball("f32", [1.0]), ball("f32", [3.0])
-    off = {p.name: float(apply("divide", a, b, policy=p).rad[0]) * 2**25 * 3 for p in (XLA_CPU, GPU, TPU_V5E)}
+    off = {p.name: float(apply("divide", a, b, policy=p).rad[0]) * 2**25 * 3 for p in (XLA_CPU, GPU, TPU_V5E, TPU_V6E)}
     assert off["xla-cpu"] < 3  # a reciprocal and a product, at worst
-    assert off["xla-cpu"] < off["gpu"] < off["tpu-v5e"]
+    assert off["xla-cpu"] < off["gpu"] < off["tpu-v5e"] < off["tpu-v6e"]
 
 
 def test_subnormals_stay_on_the_gpu_and_go_on_the_tpu():
@@ -266,7 +266,8 @@ def test_a_target_has_its_own():
     assert for_target("cpu", "0.12.0.1") is XLA_CPU
     assert for_target("cpu") is XLA_CPU_OLDER
     assert for_target("gpu") is GPU
-    assert for_target("tpu") is for_target("tpu:v5e") is for_target("tpu:v6e") is TPU_V5E
+    assert for_target("tpu") is for_target("tpu:v5e") is for_target("tpu:v5p") is TPU_V5E
+    assert for_target("tpu:v6e") is for_target("tpu:tpu7x") is TPU_V6E
     with pytest.raises(AssayError, match="no numerics policy for the target 'abacus'; there is one for cpu, gpu"):
         for_target("abacus")
 

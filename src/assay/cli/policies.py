@@ -10,7 +10,7 @@ from rich.table import Table
 from assay.reference.policies import NAMES, named
 from assay.reference.policy_table import rows
 
-WIDTH = 140  # of what is written to a file or a pipe
+WIDTH = 180  # of what is written to a file or a pipe
 
 
 def command() -> None:

@@ -13,13 +13,14 @@ from assay.errors import AssayError, InputError
 from assay.reference.policy import Policy
 from assay.reference.policy_cpu import XLA_CPU, XLA_CPU_OLDER
 from assay.reference.policy_gpu import GPU
-from assay.reference.policy_tpu import TPU_V5E
+from assay.reference.policy_tpu import TPU_V5E, TPU_V6E
 
-_TPU = ("tpu", "tpu:v5e", "tpu:v4", "tpu:v5p", "tpu:v6e", "tpu:tpu7x")
-TARGETS = {"cpu": "xla-cpu", "gpu": "gpu", **dict.fromkeys(_TPU, "tpu-v5e")}
-"""Which policy applies to a target when none is asked for. What is known of the other TPUs is known of the v5e."""
+_V5E = ("tpu", "tpu:v5e", "tpu:v4", "tpu:v5p")
+_V6E = ("tpu:v6e", "tpu:tpu7x")
+TARGETS = {"cpu": "xla-cpu", "gpu": "gpu", **dict.fromkeys(_V5E, "tpu-v5e"), **dict.fromkeys(_V6E, "tpu-v6e")}
+"""Which policy applies to a target when none is asked for. v4 and v5p are taken for a v5e, tpu7x for a v6e."""
 
-NAMES = ("strict", "xla-cpu", "tpu-v5e", "gpu")
+NAMES = ("strict", "xla-cpu", "tpu-v5e", "tpu-v6e", "gpu")
 
 
 def for_target(target: str, jax: str | None = None) -> Policy:
@@ -55,8 +56,8 @@ STRICT = strict(XLA_CPU_OLDER)
 def _policy(name: str, jax: str | None) -> Policy:
     if name == "gpu":
         return GPU
-    if name == "tpu-v5e":
-        return TPU_V5E
+    if name in ("tpu-v5e", "tpu-v6e"):
+        return TPU_V5E if name == "tpu-v5e" else TPU_V6E
     if jax is not None and _release(jax) >= (0, 12):
         return XLA_CPU
     return XLA_CPU_OLDER

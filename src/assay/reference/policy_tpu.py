@@ -1,10 +1,11 @@
-"""XLA:TPU's numerics on v5e, as far as the compiler's own output tells.
+"""XLA:TPU's numerics, as far as the compiler's own output tells.
 
 Known from libtpu's LLO (low-level optimizer) dumps of releases 0.0.11 to 0.0.52, compiled ahead of time, never from
 hardware: a dot of default precision is one pass of bf16 operands accumulated in f32; HIGH is three passes and HIGHEST
 six, of f32 values cut into parts of 8 bits (`vand 0xffff0000`); convert pairs f32 -> f16 -> f32 are dropped unless
-xla_allow_excess_precision=false; a division is a reciprocal with one Newton step; exp, log, rsqrt, tanh and the
-reciprocal come from the extended unit (EUP).
+xla_allow_excess_precision=false; a division is a reciprocal with one Newton step on v4, v5e and v5p, and a product with
+the bare reciprocal on v6e and tpu7x; exp, log, rsqrt, tanh and the reciprocal come from the extended unit (EUP).
+tests/reference/test_tpu_policy.py counts the instructions.
 
 Not known, and loose for that: how far the EUP's functions are off, and with them whatever XLA builds of them
 (`LOOSE_ULPS`, and as many ulps of 1 where a subtraction may cancel: log next to 1, tanh next to 0); whether the MXU
@@ -13,6 +14,8 @@ f64 is emulated by pairs of f32 and has no figures here at all.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from assay.hlo.shape import DTYPES
 from assay.reference.policy import Loss, Policy
@@ -52,3 +55,6 @@ TPU_V5E = Policy(
     default_ulps=LOOSE_ULPS,
     unknown=frozenset({"f64", "c128"}),
 )
+
+TPU_V6E = replace(TPU_V5E, name="tpu-v6e", ulps={**TPU_V5E.ulps, "divide": {"f32": LOOSE_ULPS}})
+"""That of v6e and tpu7x, whose reciprocal is not refined."""
