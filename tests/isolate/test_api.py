@@ -73,6 +73,14 @@ def test_seen_twice_it_is_the_compilers(passes, kind, verdict) -> None:
     assert report.worst.culprit.since == "0000.pipe.after_dce"
 
 
+def test_after_all_passes_it_is_code_generation(tmp_path) -> None:
+    write(tmp_path, STEPS)
+    (tmp_path / "module_0000.m.cpu_after_optimizations.txt").write_text(f"HloModule m\n{GOOD}")
+    culprit = api._last(tmp_path)
+    assert culprit is not None
+    assert (culprit.name, culprit.since) == ("code generation", "after_optimizations")
+
+
 def test_seen_once_it_is_no_ones(passes) -> None:
     report = passes(died("crash"), None)
     assert report.verdict == Verdict.NONDETERMINISTIC

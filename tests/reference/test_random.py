@@ -5,9 +5,12 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from elements import POLICY
 from xla_cpu import assert_agree, assert_hlo_agrees, reference
 
+from assay.errors import Unsupported
 from assay.hlo.shape import DTYPES
+from assay.reference.policies import for_target
 
 SHAPES = ["7", "8", "", "1", "3,5", "3,4,2", "0", "5,0", "2,7", "1,1,9", "1000"]
 TYPES = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]
@@ -39,6 +42,17 @@ ENTRY e {{
 }}"""
     state = np.random.default_rng(words).integers(0, 2**64, words, dtype=np.uint64)
     assert_hlo_agrees(text, state, xla_backend_optimization_level=0)
+
+
+@pytest.mark.parametrize(
+    ("result", "policy", "words"),
+    [("u32[4]", POLICY, "bits alone"), ("(u64[2], u32[4])", for_target("tpu:v5e"), "on a TPU, which has its own")],
+)
+def test_what_a_tpu_makes_of_the_default_is_not_known(result, policy, words):
+    root = f"ROOT r = {result} rng-bit-generator(s), algorithm=rng_default"
+    text = f"HloModule m\nENTRY e {{ s = u64[2] parameter(0)\n {root} }}"
+    with pytest.raises(Unsupported, match=words):
+        reference(text, [np.zeros(2, np.uint64)], policy)
 
 
 @pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg", "threefry2x32"])

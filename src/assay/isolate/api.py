@@ -17,6 +17,7 @@ from assay.errors import AssayError, InputError
 from assay.hlo.parse import parse_module
 from assay.isolate.dumps import Dump, dump
 from assay.isolate.examine import told
+from assay.isolate.executable import BELOW
 from assay.isolate.judgement import Inputs
 from assay.isolate.pipeline import Attribution, find_culprit
 from assay.oracle.verdict import Verdict
@@ -155,7 +156,7 @@ def _last(folder: Path) -> Culprit | None:
         last = read(folder)[-1]
     except AssayError:
         return None
-    name = last.before or last.after
+    name = BELOW if last.label == "after_optimizations" else last.before or last.after
     return Culprit(name, last.pipeline, last.label, last.label, (name,))
 
 

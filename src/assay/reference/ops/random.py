@@ -23,14 +23,18 @@ _32 = np.uint64(32)
 
 @operation("rng-bit-generator")
 def rng_bit_generator(ctx: Context, instr: Instruction, state: Ball) -> Value:
-    """(new state, bits). The default algorithm is the target's choice: Philox on CPU and GPU."""
-    assert isinstance(instr.shape, TupleShape)
+    """(new state, bits). The default algorithm is the target's choice: Philox on CPU and GPU, unknown on a
+    TPU."""
+    if not isinstance(instr.shape, TupleShape):
+        raise Unsupported("rng-bit-generator", "which gives bits alone")  # the TPU's, in the middle of its passes
     state_shape, shape = instr.shape.elements
     assert isinstance(state_shape, ArrayShape)
     assert isinstance(shape, ArrayShape)
     if state.dtype.name != "u64" or not (shape.dtype.is_integer or shape.dtype.is_float):
         raise Unsupported("rng-bit-generator", f"{shape.dtype} from a state of {state.dtype}")
     algorithm = word(instr, "algorithm", "rng_default")
+    if algorithm == "rng_default" and "tpu" in ctx.policy.name:
+        raise Unsupported("rng-bit-generator", "algorithm=rng_default on a TPU, which has its own")
     if algorithm == "rng_three_fry":
         after, bits = _threefry_bits(state.mid, shape)
     elif algorithm in ("rng_philox", "rng_default"):
