@@ -1,4 +1,4 @@
-"""Broadcasting 2-bit integers to 16 rows or more aborts libtpu after all HLO passes; fewer rows are refused in a message.
+"""Broadcasting 2-bit integers to 16 rows or more aborts libtpu after all HLO passes; fewer are refused in a message.
 libtpu 0.0.42.1 and 0.0.52, v5e.
 
     assay check findings/tpu_two_bits.py --target tpu:v5e
