@@ -121,6 +121,11 @@ class Description:
     xla_flags: str
 
 
+def _told(request: str) -> str:
+    """A request in a user's words: which of the ways to compile it was is said by the target."""
+    return "compile" if request == "compile_for_tpu" else request
+
+
 class WorkerDied(Exception):
     """The worker's process ended, or was ended, during `request`. The Worker is usable again; its handles are not.
 
@@ -137,9 +142,9 @@ class WorkerDied(Exception):
         stderr_tail: tuple[str, ...],
         detail: str,
     ) -> None:
-        super().__init__(f"{kind} during {request}: {detail}")
+        super().__init__(f"{kind} during {_told(request)}: {detail}")
         self.kind: DeathKind = kind
-        self.request = request
+        self.request = _told(request)
         self.signal = signal
         self.signal_name = signal_name
         self.stderr_tail = stderr_tail
@@ -153,8 +158,8 @@ class RequestRefused(WorkerError):
     """
 
     def __init__(self, request: str, type: str, message: str) -> None:
-        super().__init__(f"{request}: {one_line(message)}")
-        self.request = request
+        super().__init__(f"{_told(request)}: {one_line(message)}")
+        self.request = _told(request)
         self.type = type
         self.message = message
         found = re.match(r"([A-Z][A-Z_]+): ", message)
