@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from assay.cli.main import main
+from assay.toolchain import environments
 
 PROGRAM = """
 import numpy as np
@@ -71,6 +72,14 @@ def test_toolchains_are_listed_and_what_is_not_there_is_not_removed(assay):
     code, _, err = assay("toolchain", "remove", "jax==0.0.1")
     assert code == 2
     assert "jax==0.0.1" in err
+
+
+def test_a_toolchain_is_listed_by_its_whole_name(assay, monkeypatch):
+    spec = "jax==0.10.2,libtpu==0.0.42.1"
+    many = tuple((name, "0.0.0.0") for name in environments.DISTRIBUTIONS)
+    monkeypatch.setattr(environments, "installed", lambda: [environments.Toolchain(spec, "/a/long/way/" * 9, many)])
+    _, out, _ = assay("toolchain", "list")
+    assert f"{spec} " in out
 
 
 def test_policies_are_listed_with_their_targets(assay):

@@ -27,7 +27,10 @@ def add(spec: Spec) -> None:
 @app.command("list")
 def list_() -> None:
     """Show what is installed."""
-    table = Table("toolchain", "versions", "interpreter", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("toolchain", no_wrap=True, overflow="ignore")  # to be copied into --toolchain
+    for heading in ("versions", "interpreter"):
+        table.add_column(heading, overflow="fold")
     for toolchain in (environments.host(), *environments.installed()):
         table.add_row(toolchain.spec, _versions(toolchain), str(toolchain.python))
     Console(highlight=False).print(table)
