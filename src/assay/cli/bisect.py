@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from assay.cli.output import deliver, refuse_json
 from assay.cli.progress import Progress
 from assay.errors import InputError
 from assay.programs.load import parse_source
@@ -51,8 +51,7 @@ def command(
     Exit code 0: a change was found, and both its releases were run. 2: none was found.
     """
     question = Question(over, _check(program, over, check, target, case, timeout), good, bad, keep, resume, runs)
-    if json is not None and str(json) != "-" and (json.is_dir() or not json.absolute().parent.is_dir()):
-        raise InputError(f"--json {json}: name a file in a folder that exists")
+    refuse_json(json)
     with Progress() as progress:
 
         def told(trial: Trial) -> None:
@@ -60,13 +59,7 @@ def command(
             progress.console.print(line, markup=False, soft_wrap=True)
 
         found = bisect(question, progress.step, told)
-    if json is not None and str(json) != "-":
-        json.write_text(to_json(found))
-    if json is not None and str(json) == "-":
-        print(to_json(found), end="")
-    else:
-        console = Console(highlight=False)
-        show(found, console if console.is_terminal else Console(highlight=False, width=WIDTH))
+    deliver(json, lambda: to_json(found), lambda console: show(found, console), WIDTH)
     raise typer.Exit(0 if found.changes else 2)
 
 

@@ -7,17 +7,15 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from assay.checking.api import TARGETS, Request
-from assay.cli.check import bytes_of, pair
+from assay.cli.options import bytes_of, flags_of, options_of
+from assay.cli.output import console
 from assay.cli.progress import Progress
 from assay.emit import KINDS, Emitted, Order, emit
 from assay.targets.tpu_aot import LLO_PASSES
-
-WIDTH = 140  # of what is written to a file or a pipe
 
 
 def command(
@@ -60,15 +58,16 @@ def command(
     request = Request(
         target=target,
         toolchain=toolchain,
-        options=dict(pair(text) for text in option or ()),
-        flags=tuple(text if text.startswith("--") else f"--{text}" for text in flag or ()),
+        options=options_of(option),
+        flags=flags_of(flag),
         case=case,
         memory_limit=bytes_of(memory),
         timeout_s=timeout,
     )
     kinds = tuple(dict.fromkeys(emit_kinds or ["hlo"]))
+    order = Order(kinds, out, llo_passes, bytes_of(dump_limit, "--dump-limit"))
     with Progress() as progress:
-        versions, done = emit(program, request, Order(kinds, out, llo_passes, bytes_of(dump_limit)), progress.step)
+        versions, done = emit(program, request, order, progress.step)
     for each in done if out is None else ():
         if not each.problem:
             print(each.hlo, end="")
@@ -79,8 +78,6 @@ def command(
 
 def _show(done: list[Emitted], title: str, errors: bool) -> None:
     """A row a file or folder that was written; to standard error where standard output has the HLO."""
-    console = Console(highlight=False, stderr=errors)
-    console = console if console.is_terminal else Console(highlight=False, stderr=errors, width=WIDTH)
     table = Table("program", "compiled in", "", "files", "where", box=box.SIMPLE_HEAD, pad_edge=False, title=title)
     table.title_justify = "left"
     for each in done:
@@ -90,4 +87,4 @@ def _show(done: list[Emitted], title: str, errors: bool) -> None:
         if each.problem:
             table.add_row(*map(Text, (each.name, "", "failed", "", each.problem)), style="red")
     if table.row_count:
-        console.print(table)
+        console(stderr=errors).print(table)

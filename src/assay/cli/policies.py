@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from assay.cli.output import console
 from assay.reference.policies import NAMES, named
 from assay.reference.policy_table import rows
 
@@ -19,6 +19,5 @@ def command() -> None:
     table = Table("", *NAMES, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows(columns):
         table.add_row(*row)
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(highlight=False, width=WIDTH)).print(table)
+    console(WIDTH).print(table)
     raise typer.Exit(0)

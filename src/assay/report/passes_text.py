@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 
 from rich import box
@@ -12,19 +11,12 @@ from rich.text import Text
 
 from assay.oracle.verdict import Verdict
 from assay.report.passes import Culprit, PassesCase, PassesReport, counted
-from assay.report.text import STYLE, last_words
+from assay.report.text import STYLE, show_remarks
 
 MOST_LINES = 12  # of a changed region on either side
 _SILENT = re.compile(
     r", (?:metadata|frontend_attributes|backend_config)=(?:\{(?:[^{}]|\{[^{}]*\})*\}|\"(?:[^\"\\]|\\.)*\")"
 )
-
-
-def render(report: PassesReport, width: int = 140) -> str:
-    """The report as plain text."""
-    stream = io.StringIO()
-    show(report, Console(file=stream, width=width, color_system=None))
-    return stream.getvalue()
 
 
 def show(report: PassesReport, console: Console, verbose: bool = False) -> None:
@@ -70,12 +62,7 @@ def _show_case(case: PassesCase, console: Console, verbose: bool) -> None:
         console.print(Text(f"  {count} unverified: {why}"), soft_wrap=True)
     if verbose and case.looks:
         console.print(_table(case))
-    for note in case.notes:
-        console.print(Text(f"note: {note}"), soft_wrap=True)
-    if case.stderr_tail:
-        console.print("last lines of the compiler:")
-        for text in last_words(case.stderr_tail):
-            console.print(Text(f"  {text}"), soft_wrap=True)
+    show_remarks(case.notes, case.stderr_tail, console)
 
 
 def _show_culprit(culprit: Culprit, console: Console) -> None:

@@ -115,15 +115,20 @@ def _show_case(case: CaseResult, console: Console, heading: bool, verbose: bool)
                 console.print(Text(_where(output)), soft_wrap=True)
             elif output.drift is not None:
                 console.print(Text(_drift(output)), soft_wrap=True)
-    for note in case.notes:
+    show_remarks(case.notes, case.stderr_tail, console)
+
+
+def show_remarks(notes: tuple[str, ...], stderr_tail: tuple[str, ...], console: Console) -> None:
+    """What stands below a case: its notes, and what the compiler said before it ended."""
+    for note in notes:
         console.print(Text(f"note: {note}"), soft_wrap=True)
-    if case.stderr_tail:
+    if stderr_tail:
         console.print("last lines of the compiler:")
-        for text in last_words(case.stderr_tail):
+        for text in _last_words(stderr_tail):
             console.print(Text(f"  {text}"), soft_wrap=True)
 
 
-def last_words(lines: tuple[str, ...]) -> list[str]:
+def _last_words(lines: tuple[str, ...]) -> list[str]:
     """What the compiler said before it ended: the check that failed, if there is one, and a few lines up to the end.
 
     The Python stack that follows is our worker's, and tells something only where the compiler said nothing.

@@ -1,0 +1,37 @@
+"""Where a command's result goes: to a person, or as JSON to a file or standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from assay.errors import InputError
+
+WIDTH = 140  # of what is written to a file or a pipe
+
+
+def console(width: int = WIDTH, stderr: bool = False) -> Console:
+    """As wide as the terminal, or `width` where there is none."""
+    found = Console(highlight=False, stderr=stderr)
+    return found if found.is_terminal else Console(highlight=False, stderr=stderr, width=width)
+
+
+def refuse_json(json: Path | None) -> None:
+    """Raises InputError where a report cannot be written there, before anything is done."""
+    if json is not None and str(json) != "-":
+        if json.is_dir():
+            raise InputError(f"--json {json}: a folder; name a file in it")
+        if not json.absolute().parent.is_dir():
+            raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
+
+
+def deliver(json: Path | None, text: Callable[[], str], show: Callable[[Console], None], width: int = WIDTH) -> None:
+    """Write the JSON `text` to the file `json`, if there is one, and show the report; `-` has the JSON in its place."""
+    if json is not None and str(json) == "-":
+        print(text(), end="")
+        return
+    if json is not None:
+        json.write_text(text())
+    show(console(width))
