@@ -15,6 +15,7 @@ from faults import FAULTS, Fault
 from assay.hlo.graph import reachable
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape
+from assay.isolate.expressions import live
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _standing(module: Module, original: Instruction) -> tuple[str, str] | None:
     """Where the same instruction stands: of its name, opcode, type and arity, and needed for the result."""
     found = [
         (c.name, original.name)
-        for c in _used(module)
+        for c in reachable(module)
         if (i := c.by_name.get(original.name)) is not None
         and (i.opcode, _type(i), len(i.operands)) == (original.opcode, _type(original), len(original.operands))
         and i.name in live(c)
@@ -88,7 +89,7 @@ def places(module: Module, fault: Fault) -> list[tuple[str, str]]:
             names[i.name] = names.get(i.name, 0) + 1
     return [
         (c.name, i.name)
-        for c in _used(module)
+        for c in reachable(module)
         for i in c.instructions
         if names[i.name] == 1 and i.name in live(c) and edited_applies(module, fault, c, i)
     ]
@@ -99,19 +100,6 @@ def edited_applies(module: Module, fault: Fault, c: Computation, i: Instruction)
         return fault(module, c, i) is not None
     except AssertionError:
         return False  # of tuples, for which no fault is meant
-
-
-def live(computation: Computation) -> set[str]:
-    """What the root needs."""
-    needed = {computation.root_name}
-    for i in reversed(computation.instructions):
-        if i.name in needed:
-            needed.update(i.operands)
-    return needed
-
-
-def _used(module: Module) -> tuple[Computation, ...]:
-    return reachable(module)
 
 
 def _type(i: Instruction) -> tuple[str, tuple[int, ...]] | str:

@@ -21,8 +21,7 @@ from assay.isolate.judgement import Inputs, stored
 from assay.isolate.pipeline import Attribution, find_culprit
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Program
-from assay.reference.evaluator import evaluate
-from assay.reference.value import flatten
+from assay.reference.sampled import midpoints
 from assay.targets.snapshots import Snapshot, read
 from assay.toolchain import host
 
@@ -168,13 +167,5 @@ def _off(case: Case, module: Module, other: Module) -> float:
 
 
 def _outputs(case: Case, module: Module, inputs: Inputs) -> Sequence[Any]:
-    found = evaluate(
-        module,
-        inputs.arguments,
-        case.settings.policy,
-        rng=np.random.default_rng(0),
-        amplitude=0.0,
-        alike=False,
-        memory_limit=case.settings.memory_limit,
-    )
-    return stored(flatten(found.value))
+    settings = case.settings
+    return stored(midpoints(module, inputs.arguments, settings.policy, memory_limit=settings.memory_limit))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 import time
 import zlib
@@ -24,6 +23,7 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from everything import chosen
+from records import expression, read, shuffled
 from summary import difference, line, table
 
 from assay.checking.api import Request, check_path
@@ -43,7 +43,7 @@ def main() -> int:
     if not entries:
         print(f"no program matches {options.filter!r}")
         return 2
-    known = _read(options.resume) if options.resume else []
+    known = read(options.resume) if options.resume else []
     output = options.resume or options.output
     done = {(record["title"], record["seed"]) for record in known}
     wanted = {(entry.title, seed) for entry in entries for seed in options.seeds}
@@ -70,35 +70,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from --first-seed on")
     parser.add_argument("--first-seed", type=int, default=0)
     about = "a regular expression that the program's title is to match"
-    parser.add_argument("--filter", type=_expression, default="", help=about)
+    parser.add_argument("--filter", type=expression, default="", help=about)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("quiet.jsonl"))
     parser.add_argument("--resume", type=Path, help="go on with this file")
     options = parser.parse_args()
     options.seeds = range(options.first_seed, options.first_seed + options.seeds)
     return options
-
-
-def _expression(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as e:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {e}") from e
-    return text
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    """The records of an earlier run; the last line may have been cut short, and is then taken off the file."""
-    if not path.exists():
-        return []
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    try:
-        return [json.loads(each) for each in whole.splitlines()]
-    except json.JSONDecodeError as error:
-        sys.exit(f"{path}: no record of an earlier run: {error}")
 
 
 Batch = tuple[int, list[str], list[str]]
@@ -110,7 +88,7 @@ def _batches(entries: list[Entry], seeds: range, done: set[tuple[str, int]]) -> 
     side: what a run has seen by the time it is stopped is a sample of the whole.
     """
     found: list[Batch] = []
-    mixed = sorted(entries, key=_shuffled)
+    mixed = sorted(entries, key=shuffled)
     for seed in seeds:
         for wide in (False, True):
             rest = [entry for entry in mixed if entry.wide == wide and (entry.title, seed) not in done]
@@ -118,10 +96,6 @@ def _batches(entries: list[Entry], seeds: range, done: set[tuple[str, int]]) -> 
                 part = rest[start : start + BATCH]
                 found.append((seed, [entry.title for entry in part], [entry.dtype for entry in part]))
     return sorted(found, key=lambda batch: zlib.crc32(batch[1][0].encode()))
-
-
-def _shuffled(entry: Entry) -> int:
-    return zlib.crc32(entry.title.encode())
 
 
 def _run(batches: list[Batch], jobs: int) -> Any:

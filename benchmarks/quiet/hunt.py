@@ -16,7 +16,6 @@ import os
 import re
 import sys
 import time
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from everything import chosen
+from records import expression, read, shuffled
 
 from assay.checking.api import Request
 from assay.isolate.api import Options, passes
@@ -38,8 +38,8 @@ BATCH = 16
 
 def main() -> int:
     options = parsed()
-    entries = sorted(chosen(options.filter), key=lambda entry: zlib.crc32(entry.title.encode()))[: options.programs]
-    records = records_of(options.output) if options.resume else []
+    entries = sorted(chosen(options.filter), key=shuffled)[: options.programs]
+    records = read(options.output) if options.resume else []
     done = {record["title"] for record in records}
     start, seen = time.monotonic(), 0
     with options.output.open("a" if options.resume else "w") as file:
@@ -61,7 +61,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--toolchain", help="versions to look at; the jax beside assay if not given")
     parser.add_argument("--programs", type=int, default=500, help="how many, picked at random but always the same")
-    parser.add_argument("--filter", default="", help="a regular expression that the program's title is to match")
+    parser.add_argument(
+        "--filter", type=expression, default="", help="a regular expression that the program's title is to match"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the inputs")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("hunt.jsonl"))
@@ -69,15 +71,6 @@ def parsed() -> argparse.Namespace:
     options = parser.parse_args()
     options.output = options.resume or options.output
     return options
-
-
-def records_of(path: Path) -> list[dict[str, Any]]:
-    """What an earlier run wrote; a last line that was cut short is taken off the file."""
-    text = path.read_text() if path.exists() else ""
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    return [json.loads(each) for each in whole.splitlines()]
 
 
 def batches(entries: list[Entry]) -> list[list[str]]:

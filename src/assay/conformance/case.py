@@ -26,6 +26,7 @@ from assay.oracle.evidence import says_nothing, typical_size
 from assay.programs.load import load
 from assay.reference.evaluator import estimate_bytes, evaluate
 from assay.reference.policy import Policy
+from assay.reference.sampled import midpoints
 from assay.reference.value import Array, Ball, Token, flatten, round_to
 from assay.toolchain import Worker, WorkerDied
 
@@ -177,12 +178,11 @@ def evaluate_checks(module: Module, settings: dict[str, dict[str, float]], polic
 
 def _without_doubt(module: Module, leaves: Sequence[Ball | Token], policy: Policy) -> list[Ball | Token]:
     """Undecided elements with the value of a run that takes each decision as the midpoints have it."""
-    run = evaluate(module, [], policy, rng=np.random.default_rng(0), amplitude=0.0)
     return [
         Ball(ball.dtype, np.where(ball.und, plain.mid, ball.mid), ball.rad, ball.und)
         if isinstance(ball, Ball) and isinstance(plain, Ball) and ball.und is not None
         else ball
-        for ball, plain in zip(leaves, flatten(run.value), strict=True)
+        for ball, plain in zip(leaves, midpoints(module, [], policy), strict=True)
     ]
 
 

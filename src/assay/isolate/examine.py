@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-import numpy as np
-
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.target import apart, stored
 from assay.checking.weigh import Weighed
@@ -19,8 +17,8 @@ from assay.isolate.judgement import Inputs, Judge
 from assay.isolate.lockstep import Crowded, Lockstep
 from assay.isolate.signature import check_parameters, check_results
 from assay.isolate.walk import State
-from assay.reference.evaluator import evaluate
-from assay.reference.value import Array, Ball, Token, flatten
+from assay.reference.sampled import midpoints
+from assay.reference.value import Array, Ball, Token
 from assay.targets.snapshots import Snapshot
 
 
@@ -178,19 +176,16 @@ class Examiner:
     def _whole(self, module: Module, inputs: Inputs) -> list[Ball | Token]:
         self._end = time.monotonic() + self.settings.reference_timeout_s
         start = time.monotonic()
-        found = evaluate(
+        found = midpoints(
             module,
             inputs.arguments,
             self.settings.policy,
-            rng=np.random.default_rng(0),
-            amplitude=0.0,
-            alike=False,
             flushed=self.settings.device_flushes,
             memory_limit=self.settings.memory_limit,
             deadline=self._check_time,
         )
         self._spent("confirming", start)
-        return flatten(found.value)
+        return found
 
     def _check_time(self) -> None:
         if time.monotonic() > self._end:

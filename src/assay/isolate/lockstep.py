@@ -24,7 +24,7 @@ import numpy as np
 
 from assay.errors import AssayError, ReferenceLimit
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
+from assay.hlo.shape import ArrayShape, Shape, TupleShape
 from assay.isolate.expressions import Expressions, Key, Ref, flat, walk
 from assay.reference.context import unit_roundoff
 from assay.reference.evaluator import Steps
@@ -308,8 +308,3 @@ _WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.5, SAMPLED + 1)
 
 def _own_bytes(value: Ball) -> int:
     return sum(part.nbytes for part in (value.mid, value.und) if part is not None and part.base is None)
-
-
-def array_count(module: Module) -> int:
-    """How many arrays the module takes."""
-    return sum(isinstance(leaf, ArrayShape) for p in module.entry.parameters for leaf in leaves(p.shape))

@@ -43,6 +43,31 @@ class _Spread:
     und: Array
 
 
+def midpoints(
+    module: Module,
+    arguments: Sequence[Array],
+    policy: Policy,
+    *,
+    flushed: bool = False,
+    memory_limit: int = 8 << 30,
+    deadline: Callable[[], None] | None = None,
+) -> list[Ball | Token]:
+    """A run without errors: for each output leaf the result in exact arithmetic, with no radius. Every decision is
+    taken as the midpoints have it. Raises what `evaluate` raises.
+    """
+    result = evaluate(
+        module,
+        arguments,
+        policy,
+        rng=np.random.default_rng(0),
+        amplitude=0.0,
+        flushed=flushed,
+        memory_limit=memory_limit,
+        deadline=deadline,
+    )
+    return flatten(result.value)
+
+
 def sampled_bounds(
     module: Module,
     arguments: Sequence[Array],
