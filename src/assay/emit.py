@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.checking.api import Request, open_worker, read_programs, refuse_unknown_names, words
+from assay.checking.api import Request, generation_of, open_worker, read_programs, refuse_unknown_names, words
 from assay.checking.bounds import Step
 from assay.errors import InputError
 from assay.programs.load import parse_source
@@ -66,7 +66,7 @@ def emit(source: str, request: Request, order: Order, step: Step = lambda _: Non
     _refuse(request, order)
     with open_worker(request, step) as (worker, versions):
         step("reading the program")
-        programs = read_programs(source, request, worker, scheduled=request.target != "cpu")
+        programs = read_programs(source, request, worker, scheduled=generation_of(request.target) is not None)
         done: list[Emitted] = []
         for program in programs:
             step(f"{program.name}: compiling")
@@ -79,7 +79,7 @@ def _refuse(request: Request, order: Order) -> None:
     for kind in order.kinds:
         if kind not in KINDS:
             raise InputError(f"--emit {kind}: there is {', '.join(KINDS)}")
-        if kind in ("llo", "bundles") and not request.target.startswith("tpu:"):
+        if kind in ("llo", "bundles") and generation_of(request.target) is None:
             raise InputError(f"--emit {kind}: only a TPU's compiler has it; name one with --target tpu:v5e")
         if kind != "hlo" and order.out is None:
             raise InputError(f"--emit {kind}: many files; say where to with --out DIR")
@@ -121,7 +121,8 @@ def _written(program: Program, request: Request, order: Order, worker: Worker) -
 def _hlo(program: Program, request: Request, order: Order, worker: Worker, dump: Path | None) -> tuple[str, float]:
     """(optimized text, seconds); everything else goes to `dump`."""
     kind, payload, options = program.kind, program.payload, request.options
-    if request.target == "cpu":
+    generation = generation_of(request.target)
+    if generation is None:
         compiled = cpu.compile(worker, payload, kind, options, dump=dump, dump_limit=order.dump_limit)
         worker.release(compiled)
         return compiled.hlo, compiled.seconds
@@ -131,7 +132,7 @@ def _hlo(program: Program, request: Request, order: Order, worker: Worker, dump:
         worker,
         payload,
         kind,
-        request.target.partition(":")[2],
+        generation,
         options,
         dump=dump,
         llo=bool(wanted),

@@ -114,7 +114,7 @@ def generation_of(target: str) -> str | None:
 
 def platform_of(target: str) -> Platform:
     """What jax lowers for: `tpu` for `tpu:v5e`."""
-    return "tpu" if target.startswith("tpu") else "cpu"
+    return "cpu" if generation_of(target) is None else "tpu"
 
 
 def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str = "cpu", **options: Any) -> Report:
@@ -289,7 +289,7 @@ def settings_for(request: Request, versions: Mapping[str, str | None]) -> Settin
         dict(request.options),
         request.memory_limit,
         request.reference_timeout_s,
-        device_flushes=request.target.startswith("tpu"),
+        device_flushes=generation_of(request.target) is not None,
     )
 
 

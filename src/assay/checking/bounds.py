@@ -78,6 +78,7 @@ class Bounds:
     _measures: list[Scale | None] | None = None
     _runs: list[Leaves] = field(default_factory=list)
     _nearest: Leaves | None = None
+    _middle: Leaves | None = None
     _certain: dict[bool, Leaves] = field(default_factory=dict)
 
     def plain(self) -> Leaves:
@@ -150,7 +151,9 @@ class Bounds:
 
     def middle(self) -> Leaves:
         """The outputs of one run in which nothing is rounded off its midpoint but by what the program declares."""
-        return self._evaluated(self.settings.policy, rng=np.random.default_rng(0), amplitude=0.0)
+        if self._middle is None:
+            self._middle = self._evaluated(self.settings.policy, rng=np.random.default_rng(0), amplitude=0.0)
+        return self._middle
 
     def _evaluated(
         self,

@@ -89,7 +89,6 @@ class Evaluated:
     generation: str
     flags: tuple[str, ...] = ()
     own: Bounds | None = None
-    _middle: Leaves = field(default_factory=list)
     _optimized: dict[str, Module] = field(default_factory=dict)
 
     def outputs(
@@ -106,9 +105,8 @@ class Evaluated:
         step("evaluating the optimized module")
         start = time.monotonic()
         self.own = Bounds(self._optimized[key], arguments, self.settings, step, flushed=self.settings.device_flushes)
-        self._middle = self.own.middle()
+        results = stored(self.own.middle())
         _spent(seconds, "optimized", time.monotonic() - start)
-        results = stored(self._middle)
         return results, results
 
     def close(self) -> None:
@@ -125,8 +123,9 @@ class Evaluated:
         """
         if not any(compared.undecided for compared in weighed.comparisons):
             return weighed
+        assert self.own is not None, "nothing was evaluated"
         comparisons = []
-        balls, mine, theirs = (_balls(leaves) for leaves in (weighed.balls, bounds.middle(), self._middle))
+        balls, mine, theirs = (_balls(leaves) for leaves in (weighed.balls, bounds.middle(), self.own.middle()))
         for compared, ball, a, b in zip(weighed.comparisons, balls, mine, theirs, strict=True):
             sure = 0 if ball.und is None else int(np.count_nonzero(ball.und & same_number(a, b)))
             comparisons.append(dataclasses.replace(compared, undecided=compared.undecided - sure))
