@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from elements import POLICY, apply
 from jax import lax
-from xla_cpu import assert_agree
+from xla_cpu import assert_agree, assert_hlo_agrees
 
 from assay.hlo.shape import DTYPES
 from assay.reference.ops.complex import FUNCTIONS
@@ -140,3 +140,16 @@ def test_parts():
         out="c64",
     )
     assert half.und.tolist() == [True]
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_the_logistic_next_to_its_poles(dtype):
+    """1 + exp(-z) cancels at odd multiples of i pi: an error of the exponential counts |f|**2 times."""
+    rng = np.random.default_rng(0)
+    poles = 1j * np.pi * (2 * rng.integers(-40, 40, 4000) + 1)
+    z = (poles + 10.0 ** rng.uniform(-3, 0, 4000) * np.exp(2j * np.pi * rng.random(4000))).astype(dtype)
+    name = "c64" if dtype == np.complex64 else "c128"
+    text = f"HloModule m\nENTRY e {{ z = {name}[4000] parameter(0)\n ROOT r = {name}[4000] logistic(z) }}"
+    (ball,) = assert_hlo_agrees(text, z, decided=False)
+    away = np.abs(ball.mid) < 2
+    assert (ball.rad[away] < 100 * np.finfo(dtype).eps * np.abs(ball.mid[away])).all()

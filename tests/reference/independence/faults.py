@@ -242,6 +242,14 @@ def _gives_nan(d: Disagreement) -> bool:
     return d.comparison.peak_target != d.comparison.peak_target
 
 
+def _overflows(d: Disagreement) -> bool:
+    return not np.isfinite(d.comparison.peak_target)
+
+
+def _small(d: Disagreement) -> bool:
+    return d.comparison.peak_reference is not None and abs(d.comparison.peak_reference) < 2.0**-12
+
+
 def _of_nan(d: Disagreement) -> bool:
     return d.comparison.peak_reference != d.comparison.peak_reference
 
@@ -274,6 +282,16 @@ FAULTS: tuple[Fault, ...] = (
     Fault("xla", r"(?s)= f8e3m4\[.* constant\(.* round-nearest-even\(", "findings/round_f8e3m4.py", _gives_nan),
     Fault("xla", r"(?s)= \w+\[(\d+,)*0[],].* select-and-scatter\(", "findings/select_and_scatter_empty.hlo"),
     Fault("interpreter", r"= f8e8m0fnu\[.* (convolution|dot)\(", "every partial sum is rounded to a power of two"),
+    Fault("interpreter", r"= f8\w+\[.* (convolution|dot)\(", "partial sums overflow in the type itself", _overflows),
+    Fault(
+        "interpreter", r" reduce-precision\(.*mantissa_bits=0", "NaN becomes infinite: no bit is left for it", _of_nan
+    ),
+    Fault(
+        "interpreter",
+        _on("log-plus-one", COMPLEX),
+        "log |1 + z| from the rounded 1 + z, which loses a small z",
+        _small,
+    ),
     Fault("xla", r"f8e8m0fnu\[", "2**-127 is subnormal in f32, in which XLA computes, and is flushed", _least_power),
     Fault(
         "interpreter",
