@@ -276,7 +276,7 @@ def function(ctx: Context, opcode: str, a: Ball) -> Ball:
         # Next to a pole, an error of the denominator counts |f|**2 times.
         rad = total(rad, 2 * fixed * unit_roundoff(a.dtype) * np.abs(mid) ** 2)
     if opcode == "logistic":
-        # Next to a pole, 1 + exp(-z) cancels: an error e of exp(-z) moves the result by e f**2 = (e / exp(-z)) f (1 - f).
+        # Next to a pole, 1 + exp(-z) cancels: a relative error e of exp(-z) moves the result by e f (1 - f).
         ulps = ctx.policy.routine_ulps("exponential", a.dtype.name) or 0.0
         rad = total(rad, (2 * ulps + 1) * unit_roundoff(a.dtype) * np.abs(mid * (1 - mid)))
     return disk(ctx, a.dtype, opcode, mid, rad, und, a)
