@@ -160,6 +160,8 @@ def test_a_snapshot_that_is_missing(assay, tmp_path):
         (("small.hlo", "--json", "."), "a folder"),
         (("small.hlo", "--input-class", "odd"), "there is"),
         (("small.hlo", "--toolchain", "jax"), "is not a toolchain"),
+        (("small.hlo", "--dump-limit", "5K"), "the limit is 5.0 KiB; it is deleted: raise --dump-limit"),
+        (("small.hlo", "--dump-limit", "much"), "--dump-limit much: write a size"),
     ],
 )
 def test_usage(assay, tmp_path, arguments, told):

@@ -39,7 +39,7 @@ def passes(monkeypatch, tmp_path):
         left = list(ends)
         folders = []
 
-        def dump(worker, program, target, folder, options, flags):
+        def dump(worker, program, target, folder, options, flags, limit):
             folders.append(folder)
             folder.mkdir(exist_ok=True)
             assert not list(folder.iterdir()), "a second try begins with an empty folder"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.checking.api import TARGETS, Request
-from assay.cli.options import bytes_of, flags_of, options_of
+from assay.cli.options import DumpLimit, bytes_of, flags_of, options_of
 from assay.cli.output import console
 from assay.cli.progress import Progress
 from assay.emit import KINDS, Emitted, Order, emit
@@ -47,7 +47,7 @@ def command(
     llo_passes: Annotated[
         str, typer.Option(help="LLO passes by label, a regular expression; . for all of them, some 70 files a kernel.")
     ] = LLO_PASSES,
-    dump_limit: Annotated[str, typer.Option(help="What the compiler may dump; above it the dump is deleted.")] = "8G",
+    dump_limit: DumpLimit = "8G",
     memory: Annotated[str, typer.Option(help="Memory limit of the worker.")] = "8G",
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the compiler may take.")] = 1800.0,
 ) -> None:

@@ -28,6 +28,7 @@ Inputs = Annotated[Path | None, typer.Option(help="Arguments as an .npz file.")]
 InputClass = Annotated[list[str] | None, typer.Option(help=f"Kinds of drawn inputs: {', '.join(CLASSES)}. Repeatable.")]
 Json = Annotated[Path | None, typer.Option(help="Write the whole report here as JSON; - for standard output.")]
 Memory = Annotated[str, typer.Option(help="Memory limit of the reference and of the worker, each.")]
+DumpLimit = Annotated[str, typer.Option(help="What the compiler may dump; above it the dump is deleted.")]
 Policy = Annotated[
     str | None,
     typer.Option(help=f"What the target may do with numbers, its own if not given: {', '.join(NAMES)}."),

@@ -11,6 +11,7 @@ from assay.checking.api import TARGETS, Request, command_line
 from assay.cli.options import (
     Accumulation,
     Case,
+    DumpLimit,
     Flag,
     InputClass,
     Inputs,
@@ -56,6 +57,7 @@ def command(
     keep: Annotated[
         Path | None, typer.Option(help="Keep the snapshots in this folder; they are thrown away otherwise.")
     ] = None,
+    dump_limit: DumpLimit = "8G",
     json: Json = None,
     memory: Memory = "8G",
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds the compiler may take.")] = 300.0,
@@ -83,8 +85,9 @@ def command(
         policy=policy,
         accumulation=accumulation,
     )
+    options = Options(all_, keep, bytes_of(dump_limit, "--dump-limit"))
     refuse_json(json)
     with Progress() as progress:
-        report = passes(program, request, Options(all_, keep), command_line(), progress.step)
+        report = passes(program, request, options, command_line(), progress.step)
     deliver(json, lambda: to_json(report), lambda console: show(report, console, verbose))
     raise typer.Exit(report.exit_code)

@@ -4,7 +4,7 @@ is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from assay.oracle.verdict import Verdict
 from assay.programs.load import parse_source
 from assay.programs.program import Program
 from assay.report.passes import Culprit, Looked, PassesCase, PassesReport
-from assay.targets.dumps import empty, scratch
+from assay.targets.dumps import LIMIT_BYTES, empty, scratch
 from assay.targets.snapshots import Snapshot, read
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
@@ -32,10 +32,13 @@ from assay.toolchain.outcomes import one_line
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """walk_all: evaluate every snapshot. keep: a folder for the dumps, which are else thrown away."""
+    """walk_all: evaluate every snapshot. keep: a folder for the dumps, which are else thrown away. dump_limit: bytes of
+    one dump.
+    """
 
     walk_all: bool = False
     keep: Path | None = None
+    dump_limit: int = LIMIT_BYTES
 
 
 def passes(
@@ -78,8 +81,11 @@ def _case(
         return PassesCase(program.name, refused.verdict, refused.why)
     telling = partial(api.tell, step, program.name)
     with _folder(options.keep, program.name) as folder:
+        compiled = partial(
+            dump, worker, program, request.target, folder, settings.options, request.flags, options.dump_limit
+        )
         try:
-            found = _dumped(program, request, settings, worker, folder, telling)
+            found = _dumped(program.name, compiled, folder, telling)
         except _Died as died:
             return died.case
         case = _attributed(program, request, options, settings, found, telling)
@@ -106,48 +112,36 @@ def _folder(keep: Path | None, name: str) -> Iterator[Path]:
         yield folder
 
 
-def _dumped(
-    program: Program, request: api.Request, settings: Settings, worker: Worker, folder: Path, step: Step
-) -> Dump:
+def _dumped(name: str, compiled: Callable[[], Dump], folder: Path, step: Step) -> Dump:
     """The snapshots of one compilation. A compiler that ends is tried once more; raises _Died with the verdict."""
     try:
         try:
             step("compiling with snapshots")
-            return dump(worker, program, request.target, folder, settings.options, request.flags)
+            return compiled()
         except WorkerDied as death:
             if death.kind == "resource":
                 raise _Died(
-                    PassesCase(program.name, Verdict.UNVERIFIED, f"the compiler needs too much memory: {death.detail}")
+                    PassesCase(name, Verdict.UNVERIFIED, f"the compiler needs too much memory: {death.detail}")
                 ) from death
-            raise _Died(_death(program, request, settings, worker, folder, step, death)) from death
+            raise _Died(_death(name, compiled, folder, step, death)) from death
     except RequestRefused as refused:
         if refused.type in ("UnknownOption", "BadOption"):
             raise InputError(f"--option: {one_line(refused.message)}") from refused
         why = f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}"
-        raise _Died(PassesCase(program.name, Verdict.INVALID, why)) from refused
+        raise _Died(PassesCase(name, Verdict.INVALID, why)) from refused
 
 
-def _death(
-    program: Program,
-    request: api.Request,
-    settings: Settings,
-    worker: Worker,
-    folder: Path,
-    step: Step,
-    death: WorkerDied,
-) -> PassesCase:
+def _death(name: str, compiled: Callable[[], Dump], folder: Path, step: Step, death: WorkerDied) -> PassesCase:
     """A crash or a hang, seen twice, is the compiler's: the pass is the one that was next in the last snapshot."""
     step("the compiler ended; trying once more, alone")
     empty(folder)
     verdict = Verdict.CRASH if death.kind == "crash" else Verdict.HANG
     try:
-        dump(worker, program, request.target, folder, settings.options, request.flags)
+        compiled()
     except WorkerDied as again:
         why = f"{again.detail} during {again.request}, twice"
-        return PassesCase(program.name, verdict, why, culprit=_last(folder), stderr_tail=again.stderr_tail)
-    return PassesCase(
-        program.name, Verdict.NONDETERMINISTIC, f"{death.detail} during {death.request} in one of two runs"
-    )
+        return PassesCase(name, verdict, why, culprit=_last(folder), stderr_tail=again.stderr_tail)
+    return PassesCase(name, Verdict.NONDETERMINISTIC, f"{death.detail} during {death.request} in one of two runs")
 
 
 def _last(folder: Path) -> Culprit | None:

@@ -14,6 +14,7 @@ from assay.errors import InputError
 from assay.isolate.executable import Executable
 from assay.programs.program import Program
 from assay.targets import cpu, tpu_aot
+from assay.targets.dumps import LIMIT_BYTES
 from assay.targets.snapshots import Snapshot, read
 from assay.toolchain import Worker
 
@@ -37,16 +38,20 @@ def dump(
     folder: Path,
     options: Mapping[str, str],
     flags: Sequence[str] = (),
+    limit: int = LIMIT_BYTES,
 ) -> Dump:
     """Compiles `program` for `target` with the snapshots going to `folder`, which is empty or not there yet; nothing
-    but them is left in it. flags: of libtpu. Raises WorkerDied, RequestRefused, InputError, ToolchainError.
+    but them is left in it. flags: of libtpu. limit: bytes of the dump. Raises WorkerDied, RequestRefused, InputError,
+    ToolchainError.
     """
     generation = generation_of(target)
     text = partial(_in_full, worker)
     if generation is not None:
-        ahead = tpu_aot.compile(worker, program.payload, program.kind, generation, options, dump=folder, flags=flags)
+        ahead = tpu_aot.compile(
+            worker, program.payload, program.kind, generation, options, dump=folder, dump_limit=limit, flags=flags
+        )
         return Dump(_pruned(folder), text, ahead.seconds)
-    compiled = cpu.compile(worker, program.payload, program.kind, options, dump=folder)
+    compiled = cpu.compile(worker, program.payload, program.kind, options, dump=folder, dump_limit=limit)
     return Dump(_pruned(folder), text, compiled.seconds, Executable(worker, program, options, compiled))
 
 

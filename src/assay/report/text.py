@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import shlex
 
 from rich import box
 from rich.console import Console
@@ -41,6 +42,26 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
     for case in report.cases:
         if verbose or len(report.cases) == 1 or case.verdict != Verdict.AGREE or case.notes:
             _show_case(case, console, heading=len(report.cases) > 1, verbose=verbose)
+    if report.verdict == Verdict.MISMATCH and (command := passes_command(report.command)):
+        console.print(Text(f"which pass: {command}"), soft_wrap=True)
+
+
+def passes_command(command: str) -> str:
+    """The `assay passes` that looks for the pass behind what this `assay check` found; empty for any other command.
+
+    The report goes where it was shown: `--json` would write over that of the check. `--bounds` is for checks alone.
+    """
+    words = shlex.split(command)
+    if words[:2] != ["assay", "check"]:
+        return ""
+    kept: list[str] = []
+    rest = iter(words[2:])
+    for word in rest:
+        if word in ("--json", "--bounds"):
+            next(rest, None)
+        elif not word.startswith(("--json=", "--bounds=")):
+            kept.append(word)
+    return shlex.join(["assay", "passes", *kept])
 
 
 def verdict_line(report: Report) -> Text:
