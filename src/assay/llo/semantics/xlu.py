@@ -1,0 +1,134 @@
+"""The XLU: what moves values between lanes and sublanes, and reduces over lanes.
+
+Permutes and lane reductions of one unit share a queue; its transposes have one of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from assay.llo.code import Words
+from assay.llo.machine import LANES, SUBLANES, TRF, XLU, Machine, Trap, Trapped
+from assay.llo.semantics.floats import Floats, operand, result
+from assay.llo.semantics.table import op
+from assay.llo.semantics.vector import PROBE, SUBLANE, lanes, maximum, minimum
+
+U = np.uint32
+LANE_INDEX = np.arange(LANES)
+
+
+@op("vrot.slane", "Vvv", "probe", "out[s] = in[(s + n) mod 8]", "vrot_slane(V(dst), V(a), V(b)[0]);")
+def _vrot_slane(m: Machine, r: Sequence[int]) -> None:
+    m.v[r[1]] = np.roll(m.v[r[2]], -int(m.v[r[3], 0, 0] & U(7)), axis=0)
+
+
+@op("vrot.lane.b32", ".vsut", "probe", "out[(l + n) mod 128] = in[l]", "vrot_lane(push(vm, Q_XLU, c, d), V(a), S(b));")
+def _vrot_lane(m: Machine, r: Sequence[int]) -> None:
+    m.push(XLU, r[4], r[5], np.roll(m.v[r[2]], int(m.s[r[3]] & U(127)), axis=1))
+
+
+lanes("vset.pattern.permute", "Vv", "x", why="the pattern that vperm.lane names")(lambda x: x)
+
+
+@op(
+    "vperm.lane",
+    ".vvut",
+    "probe",
+    "out[s, l] = in[s, pattern[s, l] mod 128]",
+    "vperm_lane(push(vm, Q_XLU, c, d), V(a), V(b));",
+)
+def _vperm_lane(m: Machine, r: Sequence[int]) -> None:
+    pattern = (m.v[r[2]] & U(LANES - 1)).astype(np.intp)
+    m.push(XLU, r[4], r[5], np.take_along_axis(m.v[r[3]], pattern, axis=1))
+
+
+@op(
+    "vbcast.lane.b32",
+    ".vsut",
+    "probe",
+    "lane (n mod 128) + (n >> 8) * sublane, over all lanes",
+    "vbcast_lane(push(vm, Q_XLU, c, d), V(a), S(b));",
+)
+def _vbcast_lane(m: Machine, r: Sequence[int]) -> None:
+    n = m.s[r[3]]
+    lane = ((n & U(127)) + (n >> U(8)) * SUBLANE[:, :1]) & U(127)
+    row = np.take_along_axis(m.v[r[2]], lane.astype(np.intp), axis=1)
+    m.push(XLU, r[4], r[5], np.repeat(row, LANES, axis=1))
+
+
+# Reductions: a tree, lane l with lane l + 64, then + 32, ...; the hardware's order is not public.
+REDUCTIONS: dict[str, tuple[str, Callable[[Floats, Floats], Floats]]] = {
+    "vadd.xlane.f32": ("0", lambda x, y: x + y),
+    "vmax.xlane.f32": ("1", maximum),
+    "vmin.xlane.f32": ("2", minimum),
+}
+for _name, (_c, _combine) in REDUCTIONS.items():
+
+    @op(
+        _name,
+        ".vut",
+        "probe",
+        "over 128 lanes, the result in all of them; the order of adding is assumed",
+        f"reduce_lanes(push(vm, Q_XLU, b, c), V(a), {_c});",
+    )
+    def _reduce(m: Machine, r: Sequence[int], combine: Callable[[Floats, Floats], Floats] = _combine) -> None:
+        x, n = m.v[r[2]], LANES // 2
+        while n:
+            x = result(combine(operand(x[:, :n]), operand(x[:, n : 2 * n])))
+            n //= 2
+        m.push(XLU, r[3], r[4], np.repeat(x, LANES, axis=1))
+
+
+for _name in ("vpop.permute", "vpop.xlane"):
+
+    @op(_name, "Vut", "probe", PROBE, "POP(Q_XLU, a, b, V(dst));")
+    def _pop(m: Machine, r: Sequence[int]) -> None:
+        m.v[r[1]] = m.pop(XLU, r[2], r[3])
+
+
+@op("vpop.trf", "Vut", "probe", PROBE, "POP(Q_TRF, a, b, V(dst));")
+def _pop_trf(m: Machine, r: Sequence[int]) -> None:
+    m.v[r[1]] = m.pop(TRF, r[2], r[3])
+
+
+# Transposes ---
+
+FIRST, LAST = 1, 2
+
+
+def _collect(m: Machine, unit: int, flags: int, *vectors: Words) -> list[Words] | None:
+    """The vectors of a transpose, in order, once the last has come."""
+    if flags & FIRST:
+        m.transposes[unit] = []
+    elif unit not in m.transposes:
+        raise Trapped(Trap.TRANSPOSE, unit, 0)
+    held = m.transposes[unit]
+    held.extend(v.copy() for v in vectors)
+    if len(held) > LANES // SUBLANES * len(vectors):
+        raise Trapped(Trap.TRANSPOSE, unit, len(held))
+    return m.transposes.pop(unit) if flags & LAST else None
+
+
+def _push_rows(m: Machine, unit: int, token: int, rows: Words) -> None:
+    for k in range(0, len(rows), SUBLANES):
+        m.push(TRF, unit, token, rows[k : k + SUBLANES])
+
+
+for _name in ("start", "cont", "end", "start.end"):
+
+    @op(
+        f"vxpose.b32.{_name}",
+        ".viiut",
+        "probe",
+        "n vectors are a matrix 8n x 128; width / 8 vectors of its transpose",
+        "TRANSPOSE32(a, b, c, d, imm);",
+    )
+    def _vxpose(m: Machine, r: Sequence[int]) -> None:
+        held = _collect(m, r[5], r[4], m.v[r[2]])
+        if held is not None:
+            stacked = np.concatenate(held)  # (8n, 128)
+            out = np.full((LANES, LANES), m.fill, U)
+            out[:, : len(stacked)] = stacked.T
+            _push_rows(m, r[5], r[6], out[: r[3]])
