@@ -29,7 +29,7 @@ __all__ = ["GENERATIONS", "LLO_PASSES", "AheadOfTime", "compile", "start"]
 GENERATIONS: Mapping[str, str] = MappingProxyType(
     {"v4": "v4:2x2x1", "v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "tpu7x": "tpu7x:2x2x1"}
 )
-LLO_PASSES = "original|post-delay-converter|final_bundles"
+LLO_PASSES = "original|post-delay-converter|final_bundles|deduplication-map"
 """By label; of some 70 files a kernel these are left, and the dump is 15 times smaller."""
 LLO_FOLDER = "llo"
 
