@@ -24,6 +24,16 @@ class HloSyntaxError(AssayError):
         self.source = source
 
 
+class LloSyntaxError(AssayError):
+    """A dump of LLO that does not parse, with the 1-based line that is not understood."""
+
+    def __init__(self, message: str, line: int, source: str) -> None:
+        super().__init__(f"{source}:{line}: {message}")
+        self.message = message
+        self.line = line
+        self.source = source
+
+
 class HloTypeError(AssayError):
     """HLO that parses but whose shapes, operands or attributes contradict each other."""
 
