@@ -62,7 +62,8 @@ class Bounds:
     """Each bound is worked out when it is first asked for. All of them raise what `evaluate` raises.
 
     seconds: spent on `reference` and `sampling`. notes: what the reference has to say besides. flushed: whether
-    subnormals are zero, in a module that a compiler made for such a target; in a program they may be.
+    subnormals are zero, in a module that a compiler made for such a target; in a program they may be. resolved: how
+    that is taken which is open, but not by rounding (see `Context`).
     """
 
     module: Module
@@ -72,6 +73,7 @@ class Bounds:
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     flushed: bool = False
+    resolved: int | None = None
     _plain: Leaves | None = None
     _scales: list[float] = field(default_factory=list)
     _sharp: tuple[Leaves, list[bool]] | None = None
@@ -176,6 +178,7 @@ class Bounds:
                 alike=False,
                 nearest=nearest,
                 flushed=self.flushed,
+                resolved=self.resolved,
                 on_value=watch,
                 memory_limit=self.settings.memory_limit,
                 deadline=self._deadline(),
@@ -195,6 +198,7 @@ class Bounds:
                 runs=runs,
                 seed=seed,
                 flushed=self.flushed,
+                resolved=self.resolved,
                 memory_limit=self.settings.memory_limit,
                 progress=lambda done, all_: self.step(f"sampling the reference, run {done} of {all_}"),
                 deadline=self._deadline(),

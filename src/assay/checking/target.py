@@ -29,6 +29,7 @@ from assay.hlo.parse import parse_module
 from assay.hlo.shape import ArrayShape, Shape, leaves
 from assay.oracle.compare import round_out
 from assay.programs.program import Program
+from assay.reference.context import CHOICES
 from assay.reference.value import Array, Ball, Token
 from assay.targets import cpu, tpu_aot
 from assay.toolchain import AheadOfTime, ArrayType, Compiled, Worker
@@ -115,7 +116,7 @@ class Evaluated:
     def stands(self, weighed: Weighed) -> bool:
         """Whether what was found wrong lies outside the optimized module's own bounds as well."""
         assert self.own is not None, "nothing was evaluated"
-        return apart(weighed, self.own.sharp()[0])
+        return apart(weighed, self.own)
 
     def decided(self, weighed: Weighed, bounds: Bounds) -> Weighed:
         """`weighed`, with elements that the program's bounds leave undecided counted as agreeing where both modules,
@@ -201,24 +202,44 @@ def stored(leaves: Sequence[Ball | Token]) -> list[Array]:
     return found
 
 
-def apart(weighed: Weighed, snapshot: Leaves) -> bool:
-    """Whether some element that was found wrong stays so with the snapshot's own bounds: |m - m'| > r + r', both
-    decided.
+def apart(weighed: Weighed, own: Bounds) -> bool:
+    """Whether some element that was found wrong stays so with the bounds of the module that gave it: |m - m'| > r + r',
+    both decided.
+
+    Where the module itself leaves such elements undecided, by other than rounding (the order of equals, memory that
+    nobody wrote), it is evaluated again with all of that taken one way, and another. The program decides the element,
+    so a right module gives its value whichever way is taken. One way would do; an element that is wrong in both is
+    wrong for any reading of what is left open.
     """
-    arrays = [ball for ball in weighed.balls if isinstance(ball, Ball)]
-    others = [ball for ball in snapshot if isinstance(ball, Ball)]
-    for mine, other, compared in zip(arrays, others, weighed.comparisons, strict=True):
-        mask = compared.outside_mask
+    leaves = own.sharp()[0]
+    wrong = [compared.outside_mask for compared in weighed.comparisons]
+    if any(_any(mask) for mask in _beyond(weighed.balls, leaves, wrong)):
+        return True
+    wrong = [None if m is None or b.und is None else m & b.und for m, b in zip(wrong, _balls(leaves), strict=True)]
+    for choice in CHOICES:
+        if not any(map(_any, wrong)):
+            return False
+        again = Bounds(own.module, own.arguments, own.settings, own.step, own.seconds, [], own.flushed, choice)
+        wrong = _beyond(weighed.balls, again.sharp()[0], wrong)
+    return any(map(_any, wrong))
+
+
+def _beyond(program: Leaves, module: Leaves, wrong: Sequence[Array | None]) -> list[Array | None]:
+    """Which of the elements marked `wrong` a module decides, and the program's bounds do not meet."""
+    found: list[Array | None] = []
+    for mine, other, mask in zip(_balls(program), _balls(module), wrong, strict=True):
         if mask is None:
+            found.append(None)
             continue
-        if other.und is not None:
-            mask = mask & ~other.und
         with np.errstate(all="ignore"):
             reach = (0.0 if mine.rad is None else mine.rad) + (0.0 if other.rad is None else other.rad)
             if other.mid.dtype.kind in "fc":
                 meet = np.abs(mine.mid - other.mid) <= reach
             else:
                 meet = mine.mid == other.mid
-        if (mask & ~meet).any():
-            return True
-    return False
+        found.append(mask & ~meet if other.und is None else mask & ~meet & ~other.und)
+    return found
+
+
+def _any(mask: Array | None) -> bool:
+    return mask is not None and bool(mask.any())

@@ -107,7 +107,7 @@ class Examiner:
         if weighed is None:
             return None
         own = Bounds(module, arguments, self.settings, self.step, self.seconds, flushed=flushed)
-        return weighed if apart(weighed, own.sharp()[0]) else None
+        return weighed if apart(weighed, own) else None
 
     def _acquit(self, index: int, place: int) -> None:
         """The snapshot agrees, and so do those with the same results."""

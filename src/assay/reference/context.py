@@ -32,6 +32,9 @@ UNUSUAL = {"f8e8m0fnu", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"}
 """Formats without zero, sign, infinity or NaN, which round in their own way: decided where a result is representable.
 """
 
+CHOICES = (0, 1)
+"""Two unlike ways to take what is open: the first of all, zero, once; or the last, one, another number of times."""
+
 _MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "reshape", "reverse", "slice", "transpose"}
 
 
@@ -40,7 +43,10 @@ class Context:
     """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
     alone. alike: whether half of each draw is shared by a whole array, as errors of one routine may be. nearest: of a
     sampled run that draws nothing: every result is rounded to the nearest value of its declared type. flushed: whether
-    subnormals are zero for certain, as on a device that has none, and not only may be.
+    subnormals are zero for certain, as on a device that has none, and not only may be. resolved: one of
+    `CHOICES`, by which that is taken which is open for another reason than rounding: ties and the order of updates,
+    memory that nobody wrote, how often an initial value counts, the order of a body that is not associative. None
+    leaves it undecided.
     """
 
     module: Module
@@ -51,6 +57,7 @@ class Context:
     alike: bool = True
     nearest: bool = False
     flushed: bool = False
+    resolved: int | None = None
     shared: float | None = None
     notes: set[str] = field(default_factory=set)
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once

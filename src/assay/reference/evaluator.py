@@ -53,6 +53,7 @@ def evaluate(
     alike: bool = True,
     nearest: bool = False,
     flushed: bool = False,
+    resolved: int | None = None,
     on_value: OnValue | None = None,
     memory_limit: int = 8 << 30,
     deadline: Callable[[], None] | None = None,
@@ -61,13 +62,14 @@ def evaluate(
     flattened).
 
     rng, amplitude, alike, nearest: None for balls; a generator for a sampled run (see `Context`). flushed: whether
-    subnormals are zero. deadline: called between instructions; may raise. Raises Unsupported for what the reference
-    does not model, ReferenceLimit above `memory_limit` bytes, InputError where an argument does not fit its parameter.
+    subnormals are zero. resolved: how that is taken which is open, but not by rounding. deadline: called between
+    instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
+    `memory_limit` bytes, InputError where an argument does not fit its parameter.
     """
     keep_freed_memory()
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
     run.context.amplitude, run.context.alike, run.context.nearest = amplitude, alike, nearest
-    run.context.flushed = flushed
+    run.context.flushed, run.context.resolved = flushed, resolved
     with np.errstate(all="ignore"):
         value = run.computation(module.entry, run.entry_arguments(arguments))
     return Evaluation(value, frozenset(run.context.notes), run.peak)

@@ -60,12 +60,14 @@ def over_axes(ctx: Context, dims: Sequence[int], axes: Sequence[int]) -> Over:
 
 def fold(ctx: Context, kind: str, x: Ball, init: Ball, over: Over) -> Ball:
     """The reduction of x by a body of this kind (`bodies.KINDS`)."""
+    open_ = (over.terms == 1 or over.terms > ONCE) and not starts_neutral(kind, init)
+    if open_ and ctx.resolved is not None:
+        init, open_ = _start(kind, init, over.terms, ctx.resolved), False
     if not (x.dtype.is_float or x.dtype.is_complex):
         found = _fold_integers(kind, x, init, over)
     else:
         found = _FLOAT_FOLDS[kind](ctx, x, init, over)
-    often = over.terms == 1 or over.terms > ONCE
-    return of_any_start(ctx, kind, found, x, over) if often and not starts_neutral(kind, init) else found
+    return of_any_start(ctx, kind, found, x, over) if open_ else found
 
 
 def starts_neutral(kind: str, init: Ball) -> bool:
@@ -91,6 +93,25 @@ def neutral(kind: str, dtype: DType) -> float:
     return values[kind]
 
 
+def _start(kind: str, init: Ball, terms: int, choice: int) -> Ball:
+    """The initial value counted once; or twice, and not at all where that is once or there is one term."""
+    if choice == 0:
+        return init
+    if terms == 1 or _idempotent(kind, init.dtype):
+        return Ball(init.dtype, np.asarray(neutral(kind, init.dtype), init.mid.dtype))
+    twice = {"add": np.add, "multiply": np.multiply, "xor": np.bitwise_xor}[kind](init.mid, init.mid)
+    if not (init.dtype.is_float or init.dtype.is_complex):
+        return Ball(init.dtype, wrap(init.dtype, np.asarray(twice)), None, init.und)
+    reach = 2.0 if kind == "add" else 2.0 * np.abs(init.mid)
+    rad = None if init.rad is None else init.rad * (reach + (init.rad if kind == "multiply" else 0.0))
+    return Ball(init.dtype, twice, rad, init.und)
+
+
+def _idempotent(kind: str, dtype: DType) -> bool:
+    """Whether it does not matter how often a value takes part, as long as it does."""
+    return kind in ("maximum", "minimum", "and", "or") or (dtype.kind == "pred" and kind in ("add", "multiply"))
+
+
 def of_any_start(ctx: Context, kind: str, found: Ball, x: Ball, over: Over) -> Ball:
     """What is left of a reduction whose initial value is not neutral: decided where that value changes nothing.
 
@@ -99,11 +120,9 @@ def of_any_start(ctx: Context, kind: str, found: Ball, x: Ball, over: Over) -> B
     a sum of 1,000 (jaxlib 0.12.0.1: the tree reduction rewriter, which cuts what is longer than 32).
     """
     ctx.notes.add("a reduction's initial value is not its body's neutral element: how often it counts is left open")
-    boolean = found.dtype.kind == "pred"
-    idempotent = kind in ("maximum", "minimum", "and", "or") or (boolean and kind in ("add", "multiply"))
-    if not idempotent and over.terms > 1:
+    if not _idempotent(kind, found.dtype) and over.terms > 1:
         return mark(found, np.ones(found.mid.shape, bool))
-    without = over.reduce((_PRED_UFUNCS if boolean else _INTEGER_UFUNCS)[kind], x.mid)
+    without = over.reduce((_PRED_UFUNCS if found.dtype.kind == "pred" else _INTEGER_UFUNCS)[kind], x.mid)
     same = found.mid == without
     if found.dtype.is_float or found.dtype.is_complex:
         same |= np.isnan(found.mid) & np.isnan(without)

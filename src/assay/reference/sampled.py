@@ -76,6 +76,7 @@ def sampled_bounds(
     runs: int = 12,
     seed: int = 0,
     flushed: bool = False,
+    resolved: int | None = None,
     memory_limit: int = 8 << 30,
     progress: Callable[[int, int], None] | None = None,
     deadline: Callable[[], None] | None = None,
@@ -95,6 +96,7 @@ def sampled_bounds(
             rng=rng,
             amplitude=amplitude,
             flushed=flushed,
+            resolved=resolved,
             memory_limit=memory_limit,
             deadline=deadline,
         )

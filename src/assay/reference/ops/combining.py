@@ -78,7 +78,7 @@ def combine(
         ]
     if unique:
         ctx.notes.add("a scatter reaches an element twice although unique_indices says that none does")
-        again = [_undecided(ball) for ball in again]
+        again = again if ctx.resolved is not None else [_undecided(ball) for ball in again]
     return [_put(base, [(single, new), (targets, newer)]) for base, new, newer in zip(bases, once, again, strict=True)]
 
 
@@ -162,7 +162,7 @@ def _combined(ctx: Context, kind: str, element: Ball, value: Ball, group: _Group
         value = replace(value, mid=wrap(value.dtype, np.negative(value.mid)))
         kind = "add"
     if kind == ASSIGN:
-        return _assigned(element, value, group)
+        return _assigned(element, value, group) if ctx.resolved is None else _last(element, value, group, ctx.resolved)
     if not (element.dtype.is_float or element.dtype.is_complex):
         und = union(element.und, group.any(value.und))
         ufunc = (_PRED if element.dtype.kind == "pred" else _INTEGER)[kind]
@@ -188,6 +188,14 @@ def _assigned(element: Ball, value: Ball, group: _Group) -> Ball:
     differs = group.any(~same)
     rad = None if value.rad is None else group.fold(np.maximum, np.zeros(element.dims), value.rad)
     return Ball(element.dtype, some, rad, union(differs, group.any(value.und)))
+
+
+def _last(element: Ball, value: Ball, group: _Group, choice: int) -> Ball:
+    """The same where the first assignment (0) or the last (1) wins."""
+    order = np.arange(group.ids.size)[:: 1 if choice else -1]
+    winner = np.empty(group.counts.size, np.int64)
+    winner[group.ids[order]] = order  # of equal indices NumPy stores the last
+    return moved(replace(value, dtype=element.dtype), lambda x: x[winner])
 
 
 def _sum(ctx: Context, element: Ball, value: Ball, group: _Group) -> Ball:

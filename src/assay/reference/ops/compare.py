@@ -16,7 +16,8 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DTYPES
 from assay.reference.context import Context
 from assay.reference.ops.blocks import elementwise
-from assay.reference.ops.elementwise import bounds, inexact, spread, unsigned_zero
+from assay.reference.ops.elementwise import bounds, inexact, signed, spread, unsigned_zero
+from assay.reference.ops.ordering import float_codes
 from assay.reference.value import Array, Ball, Value, union
 
 DIRECTIONS: dict[str, Callable[[Array, Array], Array]] = {
@@ -35,8 +36,11 @@ def compare(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     if not inexact(a.dtype):
         return Ball(DTYPES["pred"], mid, None, und)
     if total:
-        mid, unsure = total_order(direction, a, b)
-        und = union(und, unsure)
+        if ctx.resolved is None:
+            mid, unsure = total_order(direction, a, b)
+            und = union(und, unsure)
+        else:
+            mid = DIRECTIONS[direction](*(float_codes(signed(ctx, x.mid)) for x in (a, b)))
     if a is not b and (a.rad is not None or b.rad is not None):  # x != x asks for NaN alone
         und = union(und, overlapping(direction, a, b))
     return Ball(DTYPES["pred"], mid, None, und)

@@ -15,7 +15,7 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import UNUSUAL, Context, mark, unit_roundoff
 from assay.reference.ops.blocks import elementwise
-from assay.reference.ops.elementwise import bounds, touches_zero, unsigned_zero
+from assay.reference.ops.elementwise import bounds, signed, touches_zero, unsigned_zero
 from assay.reference.registry import operation
 from assay.reference.value import Array, Ball, Value, held_dtype, round_to, union, wrap
 
@@ -150,7 +150,7 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
     und = a.und
     if source.is_float or source.is_complex:
         parts = (a.mid.real, a.mid.imag) if source.is_complex else (a.mid,)
-        for part in parts:
+        for part in parts if ctx.resolved is None else ():
             # NaN bits and signs of zeros are not known.
             und = union(und, np.isnan(part) | unsigned_zero(part))
         if a.rad is not None:
@@ -159,7 +159,8 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
             und = union(und, (round_to(source, a.mid) != a.mid) & ~np.isnan(a.mid))
     assert source.numpy is not None
     assert to.numpy is not None
-    bits = np.ascontiguousarray(a.mid.astype(source.numpy))
+    mid = signed(ctx, a.mid) if source.is_float or source.is_complex else a.mid
+    bits = np.ascontiguousarray(mid.astype(source.numpy))
     out = bits.reshape(-1).view(to.numpy).reshape(dims).astype(held_dtype(to))
     if und is not None and source.bits > to.bits:
         und = np.broadcast_to(und, a.dims)[..., None]

@@ -55,6 +55,18 @@ def unsigned_zero(mid: Array) -> Array:
     return found
 
 
+def signed(ctx: Context, mid: Array) -> Array:
+    """`mid` with a sign for each NaN, and each zero of unknown sign, where a choice has been made: plus, or minus."""
+    if ctx.resolved is None:
+        return mid
+    if np.iscomplexobj(mid):
+        parts = np.stack([signed(ctx, mid.real), signed(ctx, mid.imag)], -1)
+        return np.ascontiguousarray(parts).view(mid.dtype)[..., 0]
+    sign = -1.0 if ctx.resolved else 1.0
+    mid = np.where(unsigned_zero(mid), np.copysign(0.0, sign), mid)
+    return np.where(np.isnan(mid), np.copysign(np.nan, sign), mid)
+
+
 def forget_sign(mid: Array, *operands: Array) -> Array:
     """`mid` where its zeros that come from a zero operand of unknown sign are of unknown sign too."""
     zero = mid == 0

@@ -116,6 +116,14 @@ def _ascend(windows: _Windows, starts: Array) -> bool:
     return True
 
 
+def _breaks_its_word(ctx: Context, instr: Instruction, windows: _Windows, starts: Array) -> bool:
+    """Whether indices are not sorted although the instruction says that they are, so that anything may come of it."""
+    if not flag(instr, "indices_are_sorted") or _ascend(windows, starts):
+        return False
+    ctx.notes.add(f"{instr.name}: the indices are not sorted although indices_are_sorted says so")
+    return ctx.resolved is None
+
+
 # ---------------------------------------------------------------- gather
 
 
@@ -148,8 +156,7 @@ def gather(ctx: Context, instr: Instruction, a: Ball, indices: Ball) -> Value:
         unsure = (windows.vectors(indices.und) & (windows.room > 0)).any(-1)
         unsure = unsure.reshape((*windows.batch, *[1] * len(window)))
         und = union(und, np.broadcast_to(np.moveaxis(unsure, window_axes, dims.offset_dims), shape))
-    elif flag(instr, "indices_are_sorted") and not _ascend(windows, starts):
-        ctx.notes.add(f"{instr.name}: the indices are not sorted although indices_are_sorted says so")
+    elif _breaks_its_word(ctx, instr, windows, starts):
         und = np.broadcast_to(True, shape)
     return Ball(result.dtype, result.mid, result.rad, und)
 
@@ -187,8 +194,7 @@ def scatter(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     und: Array | None = None
     if indices.und is not None and indices.und.any():
         und = _reach(windows, starts, windows.vectors(indices.und), shape)
-    elif flag(instr, "indices_are_sorted") and not _ascend(windows, starts):
-        ctx.notes.add(f"{instr.name}: the indices are not sorted although indices_are_sorted says so")
+    elif _breaks_its_word(ctx, instr, windows, starts):
         und = np.zeros(bases[0].mid.size, bool)
         und[places] = True
         und = und.reshape(shape)

@@ -212,14 +212,16 @@ def code_floats(codes: Array) -> Array:
     return np.where(codes >= 0, codes, codes ^ HIGHEST).view(np.float64)
 
 
-def key_codes(key: Key, ball: Ball) -> tuple[Array, Array, Array, Array | None]:
+def key_codes(key: Key, ball: Ball, signed: bool = False) -> tuple[Array, Array, Array, Array | None]:
     """(codes, lowest, highest, broken): int64 codes in ascending order of the key, the range in which each may lie,
     and where the key is a NaN that compares with nothing. Without doubt the ranges are the codes themselves.
+
+    signed: whether NaN and zeros have the signs that they show; a NaN is then in total order whatever the key's.
     """
     dtype, mid = ball.dtype, ball.mid
     broken: Array | None = None
     if dtype.is_float:
-        codes, low, high, broken = _float_key(key, ball)
+        codes, low, high, broken = _float_key(key, ball, signed)
     else:
         codes = (mid ^ np.uint64(1 << 63)).view(np.int64) if mid.dtype == np.uint64 else mid.astype(np.int64)
         low = high = codes
@@ -230,14 +232,14 @@ def key_codes(key: Key, ball: Ball) -> tuple[Array, Array, Array, Array | None]:
     return codes, low, high, broken
 
 
-def _float_key(key: Key, ball: Ball) -> tuple[Array, Array, Array, Array | None]:
+def _float_key(key: Key, ball: Ball, signed: bool) -> tuple[Array, Array, Array, Array | None]:
     mid = ball.mid
     nan = np.isnan(mid)
     broken: Array | None = None
     if not key.total:
         mid = mid + 0.0  # zeros of both signs are equal
-        broken = nan if nan.any() else None
-    codes = float_codes(np.where(nan, np.nan, mid))
+        broken = nan if nan.any() and not signed else None
+    codes = float_codes(mid if signed else np.where(nan, np.nan, mid))
     low = high = codes
     if ball.rad is not None:
         # Zeros tie with a neighbour that may be read as zero, and come out in any order with it.
@@ -249,7 +251,7 @@ def _float_key(key: Key, ball: Ball) -> tuple[Array, Array, Array, Array | None]
         low, high = float_codes(mid - ball.rad), float_codes(mid + ball.rad)
         if not key.total:
             low, high = float_codes(mid - ball.rad + 0.0), float_codes(mid + ball.rad + 0.0)
-    if key.total:
+    if key.total and not signed:
         if nan.any() and not key.positive_nan:  # the sign of a computed NaN is nobody's promise
             low, high = np.where(nan, LOWEST, low), np.where(nan, HIGHEST, high)
         zero = codes == 0

@@ -77,7 +77,7 @@ def _of_any_start(
     """As `folds.of_any_start`: decided where one initial value more, or none, gives the same."""
     if len(lines[0].mid) > 1:
         return with_one_start_more(ctx, body, found, inits)
-    return where_same(found, [_rows(x, 0) for x in lines])
+    return where_same(ctx, found, [_rows(x, 0) for x in lines])
 
 
 def with_one_start_more(ctx: Context, body: str, found: tuple[Ball, ...], inits: Sequence[Ball]) -> tuple[Ball, ...]:
@@ -88,11 +88,13 @@ def with_one_start_more(ctx: Context, body: str, found: tuple[Ball, ...], inits:
         again = call_batched(ctx, body, [*starts, *found])
     finally:
         ctx.amplitude = amplitude
-    return where_same(found, [x for x in flatten(again) if isinstance(x, Ball)])
+    return where_same(ctx, found, [x for x in flatten(again) if isinstance(x, Ball)])
 
 
-def where_same(found: tuple[Ball, ...], others: Sequence[Ball]) -> tuple[Ball, ...]:
+def where_same(ctx: Context, found: tuple[Ball, ...], others: Sequence[Ball]) -> tuple[Ball, ...]:
     """`found`, undecided where one of the others is another value, not to be told by a small part of a rounding."""
+    if ctx.resolved is not None:
+        return tuple(others) if ctx.resolved else found
     results = []
     for one, other in zip(found, others, strict=True):
         same = (one.mid == other.mid) | ((one.mid != one.mid) & (other.mid != other.mid))
@@ -151,7 +153,8 @@ def _any_body(ctx: Context, body: str, lines: Sequence[Ball], inits: Sequence[Ba
 
     if ctx.rng is not None:
         # One legal order for each sampled run.
-        return tuple(apply(starts, tree(lines)) if ctx.rng.random() < 0.5 else runs(lines))
+        first = ctx.rng.random() < 0.5 if ctx.resolved is None else ctx.resolved == 0
+        return tuple(apply(starts, tree(lines)) if first else runs(lines))
     one, other = apply(starts, tree(lines)), runs(lines)
     return tuple(_either(ctx, a, b, len(lines[0].mid)) for a, b in zip(one, other, strict=True))
 
@@ -169,9 +172,12 @@ def _either(ctx: Context, a: Ball, b: Ball, n: int) -> Ball:
     und = union(a.und, b.und)
     if not (a.dtype.is_float or a.dtype.is_complex):
         differ = a.mid != b.mid
-        if differ.any():
-            ctx.notes.add("a reduction's body is not associative")
-        return Ball(a.dtype, a.mid, None, union(und, differ) if differ.any() else und)
+        if not differ.any():
+            return Ball(a.dtype, a.mid, None, und)
+        ctx.notes.add("a reduction's body is not associative")
+        if ctx.resolved is not None:
+            return Ball(a.dtype, (a, b)[ctx.resolved].mid, None, und)
+        return Ball(a.dtype, a.mid, None, union(und, differ))
     ra = np.zeros(a.mid.shape) if a.rad is None else a.rad
     rb = np.zeros(b.mid.shape) if b.rad is None else b.rad
     same = (a.mid == b.mid) | (np.isnan(a.mid) & np.isnan(b.mid))
@@ -181,6 +187,8 @@ def _either(ctx: Context, a: Ball, b: Ball, n: int) -> Ball:
     clash = ~(apart <= ra + rb)
     if clash.any():
         ctx.notes.add("a reduction's body is not associative")
+        if ctx.resolved is not None:
+            return Ball(a.dtype, (a, b)[ctx.resolved].mid, np.where(clash, 2 * (ra, rb)[ctx.resolved], rad), und)
         und = union(und, clash)
         rad = np.where(clash, 0.0, rad)
     if n <= 2:

@@ -9,7 +9,7 @@ cluster's, and has their hull for a ball; anything else is undecided unless it i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from assay.hlo.module import Computation, Instruction
 from assay.hlo.shape import ArrayShape, TupleShape
 from assay.reference.bodies import call_batched
 from assay.reference.context import Context
+from assay.reference.ops.elementwise import signed
 from assay.reference.ops.movement import moved
 from assay.reference.ops.ordering import HIGHEST, LOWEST, Key, code_floats, key_body, key_codes, lexicographic
 from assay.reference.registry import custom_call, operation
@@ -55,7 +56,7 @@ def sort(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     if keys is None:
         found = _by_network(ctx, name, lanes, stable)
     else:
-        found = _by_keys(keys, [_key_ball(ctx, ctx.module.by_name[name], key, lanes) for key in keys], stable)
+        found = _by_keys(ctx, keys, [_key_ball(ctx, ctx.module.by_name[name], key, lanes) for key in keys], stable)
     results = [_rearranged(ctx, lane, found, keys, i) for i, lane in enumerate(lanes)]
     shape = np.moveaxis(operands[0].mid, axis, -1).shape
     shaped = tuple(moved(r, lambda x: np.moveaxis(x.reshape(shape), -1, axis)) for r in results)
@@ -97,7 +98,7 @@ def _top(ctx: Context, instr: Instruction, a: Ball, largest: bool, stable: bool)
         empty = np.zeros(indices.dims, held_dtype(indices.dtype))
         return moved(a, lambda x: np.zeros(values.dims, x.dtype)), Ball(indices.dtype, empty)
     key = Key(0, "", descending=largest, total=a.dtype.is_float)
-    found = _by_keys((key,), [lane], stable)
+    found = _by_keys(ctx, (key,), [lane], stable)
     counter = np.broadcast_to(np.arange(lane.dims[-1], dtype=held_dtype(indices.dtype)), lane.dims)
     best = _rearranged(ctx, lane, found, (key,), 0)
     where = _rearranged(ctx, Ball(indices.dtype, counter), found, (key,), 1)
@@ -117,12 +118,18 @@ def _key_ball(ctx: Context, body: Computation, key: Key, lanes: Sequence[Ball]) 
     return as_ball(call_batched(ctx, key_body(body, key), arguments))
 
 
-def _by_keys(keys: Sequence[Key], balls: Sequence[Ball], stable: bool) -> _Sorted:
-    coded = [key_codes(key, ball) for key, ball in zip(keys, balls, strict=True)]
+def _by_keys(ctx: Context, keys: Sequence[Key], balls: Sequence[Ball], stable: bool) -> _Sorted:
+    if ctx.resolved is not None:
+        balls = [replace(ball, mid=signed(ctx, ball.mid)) if ball.dtype.is_float else ball for ball in balls]
+    coded = [key_codes(key, ball, ctx.resolved is not None) for key, ball in zip(keys, balls, strict=True)]
     codes = [c for c, _, _, _ in coded]
     broken = union(*(b for _, _, _, b in coded))
     lost = None if broken is None else np.asarray(broken.any(-1))
-    order = np.argsort(codes[0], -1, kind="stable") if len(codes) == 1 else np.lexsort(codes[::-1], -1)
+    order = _ascending(codes)
+    if ctx.resolved is not None:
+        if ctx.resolved == 1 and not stable:
+            order = codes[0].shape[-1] - 1 - _ascending([code[:, ::-1] for code in codes])
+        stable = True
     exact = all(low is code and high is code for code, low, high, _ in coded)
     if exact:
         if stable:
@@ -138,6 +145,11 @@ def _by_keys(keys: Sequence[Key], balls: Sequence[Ball], stable: bool) -> _Sorte
     rest = np.minimum.accumulate(np.take_along_axis(low, order, -1)[:, ::-1], -1)[:, ::-1][:, 1:]
     joint = line > rest if stable else line >= rest
     return _Sorted(order, joint if joint.any() else None, lost, (np.sort(lows[0], -1), np.sort(highs[0], -1)))
+
+
+def _ascending(codes: Sequence[Array]) -> Array:
+    """Each lane's order; equals keep theirs."""
+    return np.argsort(codes[0], -1, kind="stable") if len(codes) == 1 else np.lexsort(codes[::-1], -1)
 
 
 def _ranks(lows: Sequence[Array], highs: Sequence[Array]) -> tuple[Array, Array]:
@@ -187,10 +199,15 @@ def _by_network(ctx: Context, name: str, lanes: Sequence[Ball], stable: bool) ->
 
     for first, second in _network(n):
         left, right = order[:, first], order[:, second]
-        swap = less(right, left) | (~less(left, right) & (right < left))
+        if ctx.resolved is None:
+            swap = less(right, left) | (~less(left, right) & (right < left))
+        else:
+            down, up = less(right, left), less(left, right)
+            later = (down & up) | (not stable) if ctx.resolved else False
+            swap = np.where(down == up, np.where(later, right > left, right < left), down)
         order[:, first], order[:, second] = np.where(swap, right, left), np.where(swap, left, right)
     joint: Array | None = None
-    if n > 1:
+    if n > 1 and ctx.resolved is None:
         left, right = order[:, :-1], order[:, 1:]
         ascending = less(left, right)
         # A body that is no strict weak order leaves its result open.

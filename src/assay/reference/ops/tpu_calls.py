@@ -12,7 +12,7 @@ import numpy as np
 from assay.errors import Unsupported
 from assay.hlo.attributes import called, slices, word
 from assay.hlo.module import Instruction
-from assay.hlo.shape import DTYPES, ArrayShape, Shape, TupleShape
+from assay.hlo.shape import DTYPES, ArrayShape, TupleShape
 from assay.reference.context import Context
 from assay.reference.ops.linalg import cholesky_of, inverses
 from assay.reference.ops.movement import joined
@@ -28,14 +28,11 @@ def allocate_buffer(ctx: Context, instr: Instruction) -> Value:
 
     From libtpu's `while-loop-fusible-sinking` on: in place of a broadcast that a loop overwrites row by row.
     """
-    return undefined(instr.shape)
-
-
-def undefined(shape: Shape) -> Value:
-    """A value of `shape` of which nothing is known."""
-    if isinstance(shape, ArrayShape):
-        return Ball(shape.dtype, np.zeros(shape.dims, held_dtype(shape.dtype)), None, np.broadcast_to(True, shape.dims))
-    return Token()
+    shape = instr.shape
+    if not isinstance(shape, ArrayShape):
+        return Token()
+    mid = np.full(shape.dims, ctx.resolved or 0, held_dtype(shape.dtype))
+    return Ball(shape.dtype, mid, None, np.broadcast_to(True, shape.dims) if ctx.resolved is None else None)
 
 
 @custom_call("ConcatBitcast")

@@ -61,7 +61,7 @@ def reduce_window(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
             found = with_one_start_more(ctx, body, found, inits)
         else:
             bare = [_padded(x, _neutral(kind, x), windows) for kind, x in zip(kinds, operands, strict=False)]
-            found = where_same(found, [fold(ctx, *each, over) for each in zip(kinds, bare, inits, strict=True)])
+            found = where_same(ctx, found, [fold(ctx, *each, over) for each in zip(kinds, bare, inits, strict=True)])
     return found if isinstance(instr.shape, TupleShape) else found[0]
 
 
