@@ -45,6 +45,8 @@ TOP = 1 << 17
 QUEUES = ("erf", "xlu", "trf", "mrf", "ccrf")
 ERF, XLU, TRF, MRF, CCRF = range(5)
 
+DEEPEST = 1 << 14
+
 NAN_FILL, NUMBER_FILL = 0x7FC0DEAD, 0x3E99A5C3
 """Two patterns: a NaN (and a wild address), and 0.3001."""
 
@@ -72,6 +74,8 @@ class Trap(IntEnum):
     """A product with gains that were never pushed, or more than fit: unit, rows."""
     TRANSPOSE = 10
     """A transpose continued that was not started, or of more than fits: unit, vectors."""
+    QUEUE_FULL = 11
+    """More than 16,384 entries that nobody pops: queue, unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ def _words(trap: Trap, d: tuple[int, ...]) -> str:
             return f"mxu{d[0]}: {d[1]} rows of gains"
         case Trap.TRANSPOSE:
             return f"xlu{d[0]}: a transpose of {d[1]} vectors"
+        case Trap.QUEUE_FULL:
+            return f"{QUEUES[d[0]]}{d[1]} is full: nothing pops it"
 
 
 class Trapped(Exception):
@@ -206,8 +212,6 @@ class Machine:
         for a in self.code.allocations:
             if a.offset is None:
                 base[a.name] = self.allocate(_space(a.space), a.size)
-        for name, register in self.code.bases.items():
-            self.s[register] = base[name] & 0xFFFFFFFF
         for register, name, offset in self.code.offsets:
             self.s[register] = (base[name] + offset) & 0xFFFFFFFF
         self.bases = base
@@ -254,7 +258,10 @@ class Machine:
 
     def push(self, queue: int, unit: int, token: int, value: Words) -> None:
         """value: (8, 128); kept, not copied."""
-        self.queues.setdefault((queue, unit), deque()).append((token, value))
+        entries = self.queues.setdefault((queue, unit), deque())
+        if len(entries) >= DEEPEST:
+            raise Trapped(Trap.QUEUE_FULL, queue, unit)
+        entries.append((token, value))
 
     def pop(self, queue: int, unit: int, token: int) -> Words:
         """The oldest entry; traps where there is none, or where it is not the one named (0 names none)."""

@@ -123,7 +123,7 @@ for _name in ("start", "cont", "end", "start.end"):
         ".viiut",
         "probe",
         "n vectors are a matrix 8n x 128; width / 8 vectors of its transpose",
-        "TRANSPOSE32(a, b, c, d, imm);",
+        "CHECK(transpose32(vm, V(a), b, c, d, imm));",
     )
     def _vxpose(m: Machine, r: Sequence[int]) -> None:
         held = _collect(m, r[5], r[4], m.v[r[2]])

@@ -1,0 +1,200 @@
+/* Queues, XLU and MXU: semantics/xlu.py and mxu.py in C. */
+
+static uint32_t *grow_queue(Queue *q) {
+  int64_t room = q->room ? 2 * q->room : 8;
+  uint32_t *data = malloc((size_t)room * SIZE * 4);
+  int32_t *tokens = malloc((size_t)room * 4);
+  for (int64_t i = 0; i < q->count; i++) {
+    int64_t from = (q->head + i) % q->room;
+    memcpy(data + i * SIZE, q->data + from * SIZE, SIZE * 4);
+    tokens[i] = q->tokens[from];
+  }
+  free(q->data), free(q->tokens);
+  q->data = data, q->tokens = tokens, q->head = 0, q->room = room;
+  return data;
+}
+
+/* Room for a new entry at the end; it is there once the caller has written it. A full queue traps after the op. */
+static uint32_t *push(VM *vm, int queue, int unit, int token) {
+  static uint32_t nowhere[SIZE];
+  Queue *q = &vm->queues[queue][unit];
+  if (q->count >= DEEPEST) {
+    trap(vm, QUEUE_FULL, queue, unit, 0, 0);
+    return nowhere;
+  }
+  if (q->count == q->room) grow_queue(q);
+  int64_t at = (q->head + q->count) % q->room;
+  q->count++;
+  q->tokens[at] = token;
+  return q->data + at * SIZE;
+}
+static int pop(VM *vm, int queue, int unit, int token, uint32_t *out) {
+  Queue *q = &vm->queues[queue][unit];
+  if (!q->count) TRAP(QUEUE_EMPTY, queue, unit, token, 0);
+  if (token && q->tokens[q->head] != token) TRAP(QUEUE_ORDER, queue, unit, token, q->tokens[q->head]);
+  memcpy(out, q->data + q->head * SIZE, SIZE * 4);
+  q->head = (q->head + 1) % q->room, q->count--;
+  return 0;
+}
+
+/* XLU */
+static void vrot_slane(uint32_t *out, const uint32_t *in, uint32_t n) {
+  uint32_t z[SIZE];
+  for (int s = 0; s < 8; s++) memcpy(z + s * 128, in + ((s + n) & 7) * 128, 512);
+  memcpy(out, z, sizeof z);
+}
+static void vrot_lane(uint32_t *out, const uint32_t *in, uint32_t n) {
+  n &= 127;
+  for (int s = 0; s < 8; s++) {
+    memcpy(out + s * 128 + n, in + s * 128, (128 - n) * 4);
+    memcpy(out + s * 128, in + s * 128 + 128 - n, n * 4);
+  }
+}
+static void vperm_lane(uint32_t *out, const uint32_t *pattern, const uint32_t *in) {
+  for (int i = 0; i < SIZE; i++) out[i] = in[(i & ~127) | (pattern[i] & 127)];
+}
+static void vbcast_lane(uint32_t *out, const uint32_t *in, uint32_t n) {
+  for (uint32_t s = 0; s < 8; s++) {
+    uint32_t x = in[s * 128 + (((n & 127) + (n >> 8) * s) & 127)];
+    for (int l = 0; l < 128; l++) out[s * 128 + l] = x;
+  }
+}
+static void reduce_lanes(uint32_t *out, const uint32_t *in, int kind) {
+  for (int s = 0; s < 8; s++) {
+    uint32_t x[128];
+    memcpy(x, in + s * 128, 512);
+    for (int n = 64; n; n /= 2)
+      for (int l = 0; l < n; l++) {
+        float a = F(x[l]), b = F(x[l + n]);
+        x[l] = R(kind == 0 ? a + b : kind == 1 ? maximum(a, b) : minimum(a, b));
+      }
+    for (int l = 0; l < 128; l++) out[s * 128 + l] = x[0];
+  }
+}
+
+/* Puts n vectors on the stack of a transpose. flags: 1 first, 2 last. */
+static int stack_up(VM *vm, int unit, int flags, int n, const uint32_t *const *vectors) {
+  if (flags & 1) {
+    if (!vm->stack[unit]) vm->stack[unit] = malloc(33 * SIZE * 4);
+    vm->stacked[unit] = 0;
+  } else if (vm->stacked[unit] < 0) TRAP(TRANSPOSE, unit, 0, 0, 0);
+  for (int k = 0; k < n; k++) memcpy(vm->stack[unit] + (vm->stacked[unit] + k) * SIZE, vectors[k], SIZE * 4);
+  vm->stacked[unit] += n;
+  if (vm->stacked[unit] > 16 * n) TRAP(TRANSPOSE, unit, vm->stacked[unit], 0, 0);
+  return 0;
+}
+static int transpose32(VM *vm, const uint32_t *x, int width, int flags, int unit, int token) {
+  CHECK(stack_up(vm, unit, flags, 1, &x));
+  if (!(flags & 2)) return 0;
+  int rows = vm->stacked[unit] * 8;
+  const uint32_t *in = vm->stack[unit];
+  vm->stacked[unit] = -1;
+  for (int k = 0; k < width && k < 128; k += 8) {
+    uint32_t *out = push(vm, Q_TRF, unit, token);
+    for (int s = 0; s < 8; s++)
+      for (int l = 0; l < 128; l++) out[s * 128 + l] = l < rows ? in[l * 128 + k + s] : vm->fill;
+  }
+  return 0;
+}
+
+/* MXU */
+enum { KIND_F32, KIND_BF16, KIND_S8 };
+
+/* The rows of a vector: 8 of f32, 16 of bf16, 32 of s8; how many. */
+static int rows_of(const uint32_t *x, const uint8_t *mask, int kind, double *out) {
+  uint32_t z[SIZE];
+  for (int i = 0; i < SIZE; i++) z[i] = mask ? x[i] & SPREAD(mask[i]) : x[i];
+  if (kind == KIND_F32) {
+    for (int i = 0; i < SIZE; i++) out[i] = D(bf16(flush(z[i])) << 16);
+    return 8;
+  }
+  if (kind == KIND_BF16) {
+    for (int s = 0; s < 8; s++)
+      for (int l = 0; l < 128; l++) {
+        out[2 * s * 128 + l] = D(z[s * 128 + l] << 16);
+        out[(2 * s + 1) * 128 + l] = D(z[s * 128 + l] & 0xffff0000u);
+      }
+    return 16;
+  }
+  for (int s = 0; s < 8; s++)
+    for (int j = 0; j < 4; j++)
+      for (int l = 0; l < 128; l++) out[(4 * s + j) * 128 + l] = (double)((int32_t)(z[s * 128 + l] << (24 - 8 * j)) >> 24);
+  return 32;
+}
+
+static int stage(VM *vm, int unit, int slot, const double *rows, int n) {
+  Unit *u = &vm->mxu[unit];
+  if (!u->staged[slot]) u->staged[slot] = malloc(sizeof(double) * 128 * 128);
+  if (u->rows[slot] + n > 128) TRAP(MXU, unit, u->rows[slot] + n, 0, 0);
+  memcpy(u->staged[slot] + u->rows[slot] * 128, rows, sizeof(double) * 128 * n);
+  u->rows[slot] += n;
+  u->block[slot][u->blocks[slot]++] = n;
+  return 0;
+}
+static int mxu_push(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int kind, int reg, int xpose) {
+  double rows[32 * 128];
+  int n = rows_of(x, mask, kind, rows);
+  return stage(vm, unit, reg + 2 * xpose, rows, n);
+}
+static void make_gains(Unit *u) {
+  if (!u->gains) u->gains = malloc(sizeof(double) * 256 * 256);
+}
+/* Blocks came last rows first. */
+static void latch(VM *vm, int unit, int reg) {
+  Unit *u = &vm->mxu[unit];
+  for (int slot = reg; slot < 4; slot += 2) {
+    if (!u->blocks[slot]) continue;
+    make_gains(u);
+    int row = 0, end = u->rows[slot];
+    for (int b = u->blocks[slot] - 1; b >= 0; b--) {
+      end -= u->block[slot][b];
+      for (int k = 0; k < u->block[slot][b]; k++, row++) {
+        const double *from = u->staged[slot] + (end + k) * 128;
+        if (slot < 2) memcpy(u->gains + row * 256, from, sizeof(double) * 128);
+        else for (int l = 0; l < 128; l++) u->gains[l * 256 + row] = from[l];
+      }
+    }
+    u->depth = slot < 2 ? row : 128, u->width = slot < 2 ? 128 : row;
+    u->blocks[slot] = u->rows[slot] = 0;
+  }
+}
+/* n rows of 256 times the gains: sums in order of K, in double. */
+static void product(const Unit *u, const double *left, int stride, int n, double *out) {
+  for (int r = 0; r < n; r += 4) {
+    double *o = out + r * 256;
+    memset(o, 0, sizeof(double) * 4 * 256);
+    const double *x = left + r * stride;
+    for (int k = 0; k < u->depth; k++) {
+      const double *g = u->gains + k * 256;
+      double a = x[k], b = x[stride + k], c = x[2 * stride + k], d = x[3 * stride + k];
+      _Pragma("GCC ivdep") for (int j = 0; j < u->width; j++) {
+        o[j] += a * g[j], o[256 + j] += b * g[j], o[512 + j] += c * g[j], o[768 + j] += d * g[j];
+      }
+    }
+  }
+}
+static void push_results(VM *vm, int unit, int token, const double *total, int n, int width, int column, int kind) {
+  for (int k = 0; k < n; k += 8) {
+    uint32_t *out = push(vm, Q_MRF, unit, token);
+    for (int s = 0; s < 8; s++)
+      for (int l = 0; l < 128; l++) {
+        double x = total[(k + s) * 256 + column + l];
+        out[s * 128 + l] =
+            l + column >= width ? vm->fill : kind == KIND_S8 ? (uint32_t)(int32_t)(int64_t)x : R((float)x);
+      }
+  }
+}
+static int multiply(VM *vm, int unit, int token, const double *left, int n, int kind) {
+  Unit *u = &vm->mxu[unit];
+  if (!u->depth) TRAP(MXU, unit, 0, 0, 0);
+  double total[32 * 256];
+  product(u, left, 128, n, total);
+  push_results(vm, unit, token, total, n, u->width, 0, kind);
+  return 0;
+}
+static int matmul(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int token, int kind, int from) {
+  double left[32 * 128];
+  if (from || vm->implicit_latch) latch(vm, unit, from ? from - 1 : 0);
+  int n = rows_of(x, mask, kind, left);
+  return multiply(vm, unit, token, left, n, kind);
+}
