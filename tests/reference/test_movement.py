@@ -17,6 +17,7 @@ from assay.hlo.module import Instruction, Module
 from assay.hlo.parse import parse_module
 from assay.hlo.shape import DTYPES, ArrayShape
 from assay.reference.context import Context
+from assay.reference.evaluator import evaluate
 from assay.reference.registry import find
 from assay.reference.value import Ball, from_array
 
@@ -279,3 +280,20 @@ def test_bitcasts_to_another_width(source, target, x):
     want = np.frombuffer(stored, result.dtype.numpy)
     order = "F" if "{0,1}" in target else "C"
     np.testing.assert_array_equal(ball.mid, want.reshape(result.dims, order=order))
+
+
+def test_a_copy_to_another_type_converts() -> None:
+    """As libtpu writes them: f32 in, bf16 out, in one copy between two layouts."""
+    module = parse_module("""
+HloModule m
+
+ENTRY e {
+  p = f32[2,3]{1,0:T(8,128)} parameter(0)
+  ROOT c = bf16[2,3]{0,1:T(8,128)(2,1)} copy(p)
+}
+""")
+    a = (np.arange(6, dtype=np.float32).reshape(2, 3) + 1) / 3
+    found = evaluate(module, [a], POLICY).value
+    assert isinstance(found, Ball)
+    assert found.dtype.name == "bf16"
+    assert (found.mid == a.astype(ml_dtypes.bfloat16).astype(np.float64)).all()
