@@ -112,6 +112,13 @@ def test_an_integer_is_equal_or_wrong() -> None:
     assert [o.outside for o in result.outputs] == [0, 8]
 
 
+def test_memory_that_nobody_wrote_is_wrong_where_the_program_has_another_number() -> None:
+    empty = '  j = s32[8] custom-call(), custom_call_target="AllocateBuffer"\n  ROOT'
+    result = judged(FakeWorker(PROGRAM.replace("tuple(e, i)", "tuple(e, j)").replace("  ROOT", empty)))
+    assert result.verdict == Verdict.MISMATCH
+    assert [o.outside for o in result.outputs] == [0, 7]
+
+
 def test_what_a_declared_rounding_explains_is_excess_precision() -> None:
     narrow = PROGRAM.replace("exponential(z)", "negate(n)").replace(
         "  e =", "  h = f16[8] convert(z)\n  n = f32[8] convert(h)\n  e ="
