@@ -7,8 +7,9 @@ import pickle
 import pytest
 
 from assay.errors import HloSyntaxError
-from assay.hlo.parse import Memory, parse_module
+from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_module
+from assay.hlo.reader import Memory
 from assay.hlo.shape import ArrayShape
 
 GOOD = """HloModule m, is_scheduled=true
@@ -298,3 +299,73 @@ ENTRY e {
     twice = first.replace("ENTRY e {\n", "ENTRY e {\n  ROOT z = f32[2] constant({1, 2})\n")
     with pytest.raises(HloSyntaxError, match="second ROOT"):
         parse_module(twice, memory=memory)
+
+
+ELEMENTS = """HloModule m
+f {
+  p = f32[2] parameter(0)
+  q = f32[2] negate(p)
+  ROOT r = (f32[2], f32[2]) tuple(p, q)
+}
+g {
+  p = f32[2] parameter(0)
+  pair = (f32[2], f32[2]) fusion(p), kind=kLoop, calls=f
+  s = f32[2] add(pair#0, pair#1)
+  ROOT t = f32[2] multiply(s, pair#1)
+}
+ENTRY e {
+  p = f32[2] parameter(0)
+  pair = (f32[2], f32[2]) fusion(p), kind=kLoop, calls=f
+  s = f32[2] subtract(pair#0, pair#1)
+  ROOT c = f32[2] fusion(s), kind=kLoop, calls=g
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [],
+        [("add(", "maximum(")],
+        [("subtract(", "maximum(")],
+        [("negate(", "abs(")],  # what is called changed, the callers' text did not
+        [("s = f32[2] add(pair#0, pair#1)", "s = f32[2] add(pair#1, pair#1)")],  # the first use is another
+        [("s = f32[2] subtract", "pair.element.1 = f32[2] subtract"), ("fusion(s)", "fusion(pair.element.1)")],
+        [("p = f32[2] parameter(0)\n  q", "pair.element.0 = f32[2] parameter(0)\n  q"), ("(p)\n", "(pair.element.0)\n"),
+         ("tuple(p", "tuple(pair.element.0")],
+    ],
+)  # fmt: skip
+def test_elements_and_whole_computations_are_shared_where_they_say_the_same(edits: list[tuple[str, str]]) -> None:
+    memory = Memory()
+    changed = ELEMENTS
+    for old, new in edits:
+        assert old in changed
+        changed = changed.replace(old, new, 1)
+    texts = [ELEMENTS, changed, ELEMENTS, changed]
+    modules = [parse_module(text, memory=memory) for text in texts]
+    for text, module in zip(texts, modules, strict=True):
+        assert module == parse_module(text)
+        for computation in module.computations:
+            assert len({i.name for i in computation.instructions}) == len(computation.instructions)
+    again = [new is old for new, old in zip(modules[2].computations, modules[0].computations, strict=True)]
+    assert again == [True, True, True]
+    if "element" not in changed:
+        assert [c is d for c, d in zip(modules[3].computations, modules[1].computations, strict=True)] == again
+
+
+def test_a_computation_that_is_known_is_checked_against_what_is_around_it() -> None:
+    memory = Memory()
+    parse_module(ELEMENTS, memory=memory)
+    without = ELEMENTS.replace(ELEMENTS[ELEMENTS.index("f {") : ELEMENTS.index("g {")], "")
+    with pytest.raises(HloSyntaxError, match="computation `f` is not defined"):
+        parse_module(without, memory=memory)
+    twice = ELEMENTS.replace("ENTRY", ELEMENTS[ELEMENTS.index("g {") : ELEMENTS.index("ENTRY")] + "ENTRY")
+    with pytest.raises(HloSyntaxError, match="a second computation named `g`"):
+        parse_module(twice, memory=memory)
+    entry = ELEMENTS[ELEMENTS.index("ENTRY") :]
+    with pytest.raises(HloSyntaxError, match="a second ENTRY"):
+        parse_module(ELEMENTS + entry.replace("ENTRY e", "ENTRY h"), memory=memory)
+    faulty = ELEMENTS.replace("calls=g", "calls=g, control-predecessors={nowhere}")
+    for _ in range(2):  # what a faulty text said is not remembered as right
+        with pytest.raises(HloSyntaxError, match="control predecessor `nowhere`"):
+            parse_module(faulty, memory=memory)

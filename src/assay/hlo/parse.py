@@ -12,7 +12,8 @@ import gc
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from hashlib import blake2b
 
 from assay.errors import HloSyntaxError
 from assay.hlo import parse_exact
@@ -20,7 +21,7 @@ from assay.hlo.attribute_names import COMPUTATION_ATTRIBUTES, HEADER_ATTRIBUTES
 from assay.hlo.literal import Literal
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.opcodes import ARITY
-from assay.hlo.reader import Reader
+from assay.hlo.reader import KnownBlock, KnownLine, Memory, Reader, referred
 from assay.hlo.scan import NAME, PARENS, Fault, without_comments
 from assay.hlo.shape import Shape, compatible
 from assay.hlo.shape_text import shape_at
@@ -38,22 +39,14 @@ _MODULE = re.compile(rf"HloModule[ \t]++(?:(?=,)|({NAME}))")
 _HEAD = re.compile(rf"(ENTRY\s++)?+%?+({NAME})?+\s*+(?:({PARENS})\s*+->\s*+)?+")
 _TABLES = re.compile(r"\s*+(?:(?:FileNames|FunctionNames|FileLocations|StackFrames)\s*?\n(?:\d++ [^\n]*+\n)*+\n*+)++")
 _NO_ATTRIBUTES: Mapping[str, str] = {}
-
-
-@dataclass(slots=True)
-class Memory:
-    """What was read of earlier texts: lines, each with its instruction and whether that is a root; shapes; attributes.
-    Texts that are nearly equal, such as snapshots, then share instructions.
-    """
-
-    lines: dict[str, tuple[Instruction, bool]] = field(default_factory=dict)
-    shapes: dict[str, Shape | None] = field(default_factory=dict)
-    lists: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+_LONG = 1 << 12  # characters from which on a text is known by a digest
 
 
 def parse_module(text: str, source: str = "HLO text", memory: Memory | None = None) -> Module:
     """The module that `text` spells; `source` is what error messages call the text, such as a file's name. memory: of
     texts read before, which is added to.
+
+    Texts that are read with one memory share the instructions and the computations whose text is the same.
 
     A computation without ROOT has its last instruction as root, as in XLA. Computations that XLA prints inside an
     instruction get names of their own, and the short forms of asynchronous instructions (`slice-start`) are written
@@ -63,7 +56,7 @@ def parse_module(text: str, source: str = "HLO text", memory: Memory | None = No
         with _collector_paused():
             if memory is None:
                 return _module(Reader(text))
-            return _module(Reader(text, memory.shapes, memory.lists, lines=memory.lines))
+            return _module(Reader(text, memory.shapes, memory.lists, memory=memory))
     except Fault as fault:
         offset = min(fault.offset, len(text))
         line = text.count("\n", 0, offset) + 1
@@ -115,11 +108,50 @@ def _module(reader: Reader) -> Module:
     if entry is None and not reader.nameless:
         raise Fault(len(text), "no computation is marked ENTRY: the file is cut short, or the mark is missing")
     parse_exact.check_references(reader)
+    if reader.memory is not None:
+        reader.memory.blocks.update(reader.blocks)
     return Module(name, tuple(reader.computations), entry or reader.computations[-1].name, attributes, tables)
 
 
 def _computation(reader: Reader, offset: int) -> tuple[bool, Computation, int]:
     """The computation at `offset`, which joins the reader's, whether it is ENTRY, and where it ends."""
+    if reader.memory is None:
+        return _new_computation(reader, offset)
+    block = _block(reader.text, offset)
+    known = reader.memory.blocks.get(block.key)
+    if known is not None and not (known.elements and reader.elements):
+        reader.add(known.computation, offset)
+        reader.called[known.computation.name] = known.called
+        return known.is_entry, known.computation, block.end
+    before = len(reader.computations)
+    is_entry, computation, end = _new_computation(reader, offset)
+    if end == block.end and len(reader.computations) == before + 1:  # nothing of it depends on what is around it
+        called = {name: None for i in computation.instructions for name in referred(i)}
+        elements = any(".element." in name for name in computation.by_name)
+        if not (elements and reader.elements):
+            reader.blocks[block.key] = KnownBlock(computation, is_entry, tuple(called), elements)
+    return is_entry, computation, end
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The text of one computation, as a key, and where it ends."""
+
+    key: str | bytes
+    end: int
+
+
+def _block(text: str, offset: int) -> _Block:
+    """What lies from `offset` to the end of the next line that begins with a closing brace."""
+    end = text.find("\n}", offset)
+    end = len(text) if end < 0 else text.find("\n", end + 1)
+    end = len(text) if end < 0 else end
+    block = text[offset:end]
+    return _Block(block if len(block) < _LONG else blake2b(block.encode()).digest(), end)
+
+
+def _new_computation(reader: Reader, offset: int) -> tuple[bool, Computation, int]:
+    """As `_computation`, read from the text."""
     text = reader.text
     head = _HEAD.match(text, offset)
     assert head is not None  # every part of it is optional
@@ -135,7 +167,8 @@ def _computation(reader: Reader, offset: int) -> tuple[bool, Computation, int]:
     if name is None:
         reader.nameless = True
         name = reader.new_name("computation")
-    instructions, root, end = _body(reader, body + 1)
+    lines = None if reader.memory is None else reader.memory.lines.setdefault(name, {})
+    instructions, root, end = _body(reader, body + 1, lines)
     attributes, end = reader.attributes(end, COMPUTATION_ATTRIBUTES)
     computation = Computation(name, instructions, root, attributes)
     if declared is not None and not compatible(declared, computation.root.shape):
@@ -144,28 +177,33 @@ def _computation(reader: Reader, offset: int) -> tuple[bool, Computation, int]:
     return is_entry is not None, computation, end
 
 
-def _body(reader: Reader, offset: int) -> tuple[tuple[Instruction, ...], str, int]:
-    """The instructions from `offset` to the closing brace, the root's name, and the offset after the brace."""
+def _body(
+    reader: Reader, offset: int, lines: dict[str, KnownLine] | None = None
+) -> tuple[tuple[Instruction, ...], str, int]:
+    """The instructions from `offset` to the closing brace, the root's name, and the offset after the brace. lines: of
+    the computation of this name in earlier texts, which are added to.
+    """
     text, start = reader.text, offset
     names: dict[str, Instruction] = {}
     root: str | None = None
-    match_line = _LINE.match
+    match_line, find = _LINE.match, text.find
     while True:
         instruction = match = None
-        if reader.lines is not None and (known := _known(reader, offset, names)) is not None:
-            instruction, is_root, offset = known
-        else:
-            match = match_line(text, offset)
-        if match is not None:
+        if lines:
+            end = find("\n", offset) + 1
+            known = lines.get(text[offset:end])
+            if known is not None and _follows(reader, known, names):
+                instruction, is_root, offset = known.instruction, known.is_root, end
+        if instruction is None and (match := match_line(text, offset)) is not None:
             instruction = _from_line(reader, match, names)
-        if match is not None and instruction is not None:
-            is_root = match.group(1) is not None
-            if reader.lines is not None:
-                _remember(reader, match, instruction, is_root)
-            offset = match.end()
-        elif instruction is None and match is None and (close := _CLOSE.match(text, reader.skip(offset))):
+            if instruction is not None:
+                is_root = match.group(1) is not None
+                if lines is not None:
+                    _remember(reader, match, instruction, is_root, lines)
+                offset = match.end()
+        if instruction is None and match is None and (close := _CLOSE.match(text, reader.skip(offset))):
             break
-        elif instruction is None:
+        if instruction is None:
             instruction, is_root, offset = parse_exact.instruction(reader, offset, names, _body)
         if is_root:
             if root is not None:
@@ -178,31 +216,36 @@ def _body(reader: Reader, offset: int) -> tuple[tuple[Instruction, ...], str, in
     return instructions, root or instructions[-1].name, close.end()
 
 
-def _known(reader: Reader, offset: int, names: dict[str, Instruction]) -> tuple[Instruction, bool, int] | None:
-    """The instruction of the line at `offset`, where an earlier text has the line, whether it is a root, and where the
-    next line begins. No two instructions of a module are one object, so a line that stands in it twice is read twice.
-    """
-    end = reader.text.find("\n", offset) + 1
-    line = reader.text[offset:end]
-    assert reader.lines is not None
-    known = reader.lines.get(line)
-    if known is None or line in reader.taken:
-        return None
-    instruction, is_root = known
-    if instruction.name in names or any(operand not in names for operand in instruction.operands):
-        return None
-    reader.taken.add(line)
-    return instruction, is_root, end
+def _follows(reader: Reader, known: KnownLine, names: dict[str, Instruction]) -> bool:
+    """Whether a line of an earlier text says the same here, where there are instructions of these names before it."""
+    if known.instruction.name in names or (known.elements and reader.elements):
+        return False
+    for operand in known.operands:
+        if operand not in names:
+            return False
+    for short, name in known.elements:
+        element = named_element(reader, short, names)
+        if element is None or element.name != name:
+            return False
+    return True
 
 
-def _remember(reader: Reader, match: re.Match[str], instruction: Instruction, is_root: bool) -> None:
+def _remember(
+    reader: Reader, match: re.Match[str], instruction: Instruction, is_root: bool, lines: dict[str, KnownLine]
+) -> None:
     """For the next text, where the instruction follows from its line alone."""
-    line = match.group()
-    simple = line.endswith("\n") and line.count("\n") == 1 and "#" not in match.group(5)
-    if simple and not _SHAPED.match(match.group(5)):
-        assert reader.lines is not None
-        reader.lines.setdefault(line, (instruction, is_root))
-        reader.taken.add(line)
+    line, inner = match.group(), match.group(5)
+    if not line.endswith("\n") or line.count("\n") != 1 or _SHAPED.match(inner):
+        return
+    elements: tuple[tuple[str, str], ...] = ()
+    if "#" in inner and instruction.operands:
+        if reader.elements:
+            return
+        listed = without_comments(inner).replace("%", "").split(", ")
+        elements = tuple([(o, n) for o, n in zip(listed, instruction.operands, strict=True) if "#" in o])
+    made = {name for _, name in elements}
+    operands = tuple([name for name in instruction.operands if name not in made])
+    lines.setdefault(line, KnownLine(instruction, is_root, operands, elements))
 
 
 def _from_line(reader: Reader, match: re.Match[str], names: dict[str, Instruction]) -> Instruction | None:

@@ -204,6 +204,10 @@ def check_references(reader: Reader) -> None:
     """Raises Fault where what an instruction calls, or comes after, does not stand before it."""
     known: set[str] = set()
     for computation in reader.computations:
+        called = reader.called.get(computation.name)
+        if called is not None and known.issuperset(called):
+            known.add(computation.name)
+            continue
         for user in computation.instructions:
             if not user.attributes:
                 continue

@@ -20,6 +20,43 @@ _NEXT_LINE = re.compile(rf"\n\s*+(?:ROOT )?+%?+{NAME} = [a-z(]")
 NAMES = re.compile(NAME)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownLine:
+    """An instruction that follows from its line. operands: the names that it needs before it, but for elements of
+    tuples: those in the short form (`pair#1`) and the names of their instructions.
+    """
+
+    instruction: Instruction
+    is_root: bool
+    operands: tuple[str, ...]
+    elements: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBlock:
+    """A computation that follows from its text. called: the computations that it names. elements: whether it has
+    instructions for elements in the short form.
+    """
+
+    computation: Computation
+    is_entry: bool
+    called: tuple[str, ...]
+    elements: bool
+
+
+@dataclass(slots=True)
+class Memory:
+    """What was read of earlier texts: the lines of computations by name, whole computations, shapes, attributes. Texts
+    that are nearly equal, such as snapshots, then share instructions; in one module no two are one object, for no two
+    computations have one name.
+    """
+
+    lines: dict[str, dict[str, KnownLine]] = field(default_factory=dict)
+    blocks: dict[str | bytes, KnownBlock] = field(default_factory=dict)
+    shapes: dict[str, Shape | None] = field(default_factory=dict)
+    lists: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Reader:
     text: str
@@ -27,10 +64,15 @@ class Reader:
     lists: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     computations: list[Computation] = field(default_factory=list)
     starts: dict[str, int] = field(default_factory=dict)  # computation -> where it begins
-    lines: dict[str, tuple[Instruction, bool]] | None = None  # of earlier texts
-    taken: set[str] = field(default_factory=set)  # lines whose instruction there is one of this text's
+    memory: Memory | None = None
+    called: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by computations that were known
+    blocks: dict[str | bytes, KnownBlock] = field(default_factory=dict)  # that were not, for the memory
+    elements: bool = field(init=False)  # whether some name might be one that we give to an element of a tuple
     nameless: bool = False  # whether some computation has no name, as in the fingerprint style
     given: set[str] = field(default_factory=set)  # names of our own for instructions
+
+    def __post_init__(self) -> None:
+        self.elements = ".element." in self.text
 
     def skip(self, offset: int) -> int:
         """The offset of the next character that is no space and no comment."""
@@ -94,8 +136,10 @@ class Reader:
         return name
 
     def new_instruction(self, wanted: str) -> str:
-        """A name for an instruction that has none in the text: one that stands nowhere in it."""
+        """A name for an element of a tuple, `PAIR.element.1`: one that stands nowhere in the text."""
         name, number = wanted, 0
+        if not self.elements:
+            return name
         while name in self.given or name in self.text:
             number += 1
             name = f"{wanted}.{number}"
@@ -117,6 +161,8 @@ def reference_names(value: str) -> str:
 def referred(instruction: Instruction) -> tuple[str, ...]:
     """The names of the computations that an instruction calls, in the order of its attributes."""
     found: list[str] = []
+    if REFERENCES.isdisjoint(instruction.attributes):
+        return ()
     for key, value in instruction.attributes.items():
         if key not in REFERENCES or key == "control-predecessors":
             continue

@@ -12,7 +12,8 @@ from assay.checking.target import apart, stored
 from assay.checking.weigh import Weighed
 from assay.errors import AssayError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
-from assay.hlo.parse import Memory, parse_module
+from assay.hlo.parse import parse_module
+from assay.hlo.reader import Memory
 from assay.isolate.judgement import Inputs, Judge
 from assay.isolate.lockstep import Crowded, Lockstep
 from assay.isolate.signature import check_parameters, check_results

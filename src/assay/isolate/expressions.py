@@ -8,7 +8,7 @@ numbering (Cocke and Schwartz, 1970), across modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -18,7 +18,7 @@ from assay.hlo.attribute_names import REFERENCES
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.printer import print_shape
 from assay.hlo.reader import referred
-from assay.hlo.shape import Shape, TupleShape
+from assay.hlo.shape import ArrayShape, Shape, TupleShape
 
 Ref = int | tuple["Ref", ...]
 """The number of an array or a token; of a tuple those of its elements."""
@@ -44,13 +44,28 @@ _SILENT = frozenset(
 _BY_LAYOUT = frozenset(("bitcast", "custom-call"))
 
 
+_COMMUTATIVE = frozenset(("add", "multiply", "and", "or", "xor"))
+
+TOKEN: Key = ("token",)
+"""The key of a token that enters a program."""
+
+
 def walk(module: Module, computation: Computation, arguments: Sequence[Ref], number: Number) -> dict[str, Ref]:
     """The refs of all instructions of `computation` that its root needs, by name."""
+
+    def enter(inner: Computation, operands: tuple[Ref, ...]) -> Ref:
+        return walk(module, inner, operands, number)[inner.root_name]
+
     needed = live(computation)
     refs: dict[str, Ref] = {}
     for instruction in computation.instructions:
-        if instruction.name in needed:
-            refs[instruction.name] = _ref(module, computation, instruction, arguments, refs, number)
+        if instruction.name not in needed:
+            continue
+        if instruction.parameter_number is not None:
+            refs[instruction.name] = arguments[instruction.parameter_number]
+        else:
+            operands = tuple([refs[name] for name in instruction.operands])
+            refs[instruction.name] = _ref(module, computation, instruction, operands, number, enter)
     return refs
 
 
@@ -58,13 +73,11 @@ def _ref(
     module: Module,
     computation: Computation,
     instruction: Instruction,
-    arguments: Sequence[Ref],
-    refs: dict[str, Ref],
+    operands: tuple[Ref, ...],
     number: Number,
+    enter: Callable[[Computation, tuple[Ref, ...]], Ref],
 ) -> Ref:
-    if instruction.parameter_number is not None:
-        return arguments[instruction.parameter_number]
-    operands = tuple([refs[name] for name in instruction.operands])
+    """The ref of an instruction that is no parameter; `enter` gives that of a computation's root."""
     match instruction.opcode:
         case "tuple":
             return operands
@@ -72,7 +85,7 @@ def _ref(
             return operands[0][attributes.integer(instruction, "index")]
         case "call" | "fusion":
             inner = module.by_name[attributes.called(instruction)[0]]
-            found = walk(module, inner, operands, number)[inner.root_name]
+            found = enter(inner, operands)
             backwards = attributes.output_reverse_dimensions(instruction)
             return _reversed(inner, instruction, found, backwards, number) if backwards else found
         case opcode if opcode in SAME:
@@ -96,78 +109,248 @@ def live(computation: Computation) -> set[str]:
     return needed
 
 
+def sorted_operands(instruction: Instruction, operands: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    """The operands, in one order where the result does not depend on it."""
+    if instruction.opcode in _COMMUTATIVE and operands[0] > operands[1]:  # type: ignore[operator]
+        return operands[1], operands[0]
+    return operands
+
+
 def flat(ref: Ref) -> list[int]:
     """The numbers of a possibly nested tuple, in order."""
     return [leaf for element in ref for leaf in flat(element)] if isinstance(ref, tuple) else [ref]
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a symbol is made: by an instruction, the first that computes it, of the symbols of its operands.
+
+    words, called: the parts of its key without operands. namesake: what the instruction of that name gave before.
+    """
+
+    module: Module
+    computation: Computation
+    instruction: Instruction
+    operands: tuple[Ref, ...]
+    words: int
+    called: tuple[Ref, ...]
+    namesake: Ref | None
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A symbol for an element of what an instruction with a tuple as result gives."""
+
+    whole: int
+    place: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A module's results in terms of its arguments. arguments: the symbols of the arrays that it takes, in order, and
+    their shapes. instructions: how many of them make a value.
+    """
+
+    results: Ref
+    arguments: tuple[tuple[int, ArrayShape], ...]
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """What is known of an instruction: its ref in terms of `operands`, where `around` is as it was."""
+
+    instruction: Instruction
+    operands: tuple[Ref, ...]
+    called: tuple[str, ...]
+    around: tuple[Any, ...]
+    ref: Ref
+    instructions: int
+
+
 @dataclass(slots=True)
 class Expressions:
-    """Keys of instructions; `number_of` is the table of symbolic expressions, which stand for called computations.
+    """Keys of instructions; `number_of` is the table of symbolic expressions, in terms of a computation's parameters.
 
-    Computations of all modules that are given share it, so that equal functions have equal numbers.
+    Computations of all modules that are given share it, so that equal functions have equal numbers; and what stands
+    in a module as it stood in another, the very same instruction or computation, is not followed again.
     """
 
     number_of: dict[Key, int] = field(default_factory=dict)
-    _functions: dict[str, Ref] = field(default_factory=dict)  # of the present module
-    _attributes: dict[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    _said: dict[int, tuple[Instruction, Key]] = field(default_factory=dict)  # words of the module's instructions
-    _said_before: dict[int, tuple[Instruction, Key]] = field(default_factory=dict)  # of the module before
+    made: dict[int, Made | Element] = field(default_factory=dict)  # symbols, but for parameters; operands come first
+    _word_of: dict[Key, int] = field(default_factory=dict)
+    _attributes: dict[int, tuple[Mapping[str, str], tuple[tuple[str, str], ...]]] = field(default_factory=dict)
+    _said: dict[int, tuple[Instruction, int]] = field(default_factory=dict)  # words of instructions
+    _followed: dict[int, _Followed] = field(default_factory=dict)
+    _named: dict[str, Ref] = field(default_factory=dict)  # the last instructions of these names
+    _identity_of: dict[Key, int] = field(default_factory=dict)  # of computations with all that they call
+    _callees: dict[int, tuple[Computation, tuple[str, ...]]] = field(default_factory=dict)
+    _entered: dict[tuple[int, tuple[Ref, ...]], tuple[Ref, int]] = field(default_factory=dict)
+    _functions: dict[int, Ref] = field(default_factory=dict)
+    _identities: dict[str, int] = field(default_factory=dict)  # of the present module's computations
     _module: Module | None = None
+    _entry: tuple[Module, Entry] | None = None
 
     def enter(self, module: Module) -> None:
         """Has to be called before keys of a module's instructions are asked for."""
         if module is not self._module:
             self._module = module
-            self._functions.clear()
-            self._attributes.clear()
-            self._said, self._said_before = {}, self._said
+            self._identities.clear()
+
+    def entry(self, module: Module) -> Entry:
+        """What the module computes. Parameters are numbered flat, for a pass may take tuples apart."""
+        if self._entry is not None and module is self._entry[0]:
+            return self._entry[1]
+        self.enter(module)
+        arrays: list[tuple[int, ArrayShape]] = []
+        arguments = [self._argument(parameter.shape, arrays) for parameter in module.entry.parameters]
+        results, instructions = self._follow(module.entry, arguments)
+        found = Entry(results, tuple(arrays), instructions)
+        self._entry = module, found
+        return found
 
     def key(self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]) -> Key:
         """What `instruction` computes of `operands`."""
         called: tuple[Ref, ...] = ()
         if instruction.attributes and not REFERENCES.isdisjoint(instruction.attributes):
-            called = tuple(self.function(name) for name in referred(instruction))
-        return self._words(computation, instruction), called, operands
+            called = tuple([self.function(name) for name in referred(instruction)])
+        return self._words(computation, instruction), called, sorted_operands(instruction, operands)
 
     def function(self, name: str) -> Ref:
         """The number of a computation of the present module: of its root in terms of its parameters."""
         assert self._module is not None
-        found = self._functions.get(name)
+        identity = self._identity(name)
+        found = self._functions.get(identity)
         if found is None:
             computation = self._module.by_name[name]
             arguments = [
                 self.parameter(number, parameter.shape) for number, parameter in enumerate(computation.parameters)
             ]
-            found = walk(self._module, computation, arguments, self.symbol)[computation.root_name]
-            self._functions[name] = found
+            named, self._named = self._named, {}  # names are those of instructions that are evaluated
+            found = self._functions[identity] = self._follow(computation, arguments)[0]
+            self._named = named
         return found
 
     def parameter(self, number: int, shape: Shape, place: tuple[int, ...] = ()) -> Ref:
         """The symbol of a computation's parameter."""
         if isinstance(shape, TupleShape):
-            return tuple(self.parameter(number, element, (*place, i)) for i, element in enumerate(shape.elements))
+            return tuple([self.parameter(number, element, (*place, i)) for i, element in enumerate(shape.elements)])
         return self._numbered(("parameter", number, place, print_shape(shape, layout=False)))
 
     def symbol(self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]) -> Ref:
         """The symbol of what an instruction computes of symbols."""
-        return self._spread(instruction.shape, self._numbered(self.key(computation, instruction, operands)), ())
+        assert self._module is not None
+        key = self.key(computation, instruction, operands)
+        number = self._numbered(key)
+        if number not in self.made:
+            named = self._named.get(instruction.name)
+            self.made[number] = Made(self._module, computation, instruction, operands, key[0], key[1], named)
+        return self._spread(instruction.shape, number, ())
+
+    # ---- modules
+
+    def _argument(self, shape: Shape, arrays: list[tuple[int, ArrayShape]]) -> Ref:
+        if isinstance(shape, TupleShape):
+            return tuple([self._argument(element, arrays) for element in shape.elements])
+        if not isinstance(shape, ArrayShape):
+            return self._numbered(TOKEN)
+        symbol = self._numbered(("argument", len(arrays), print_shape(shape, layout=False)))
+        arrays.append((symbol, shape))
+        return symbol
+
+    def _follow(self, computation: Computation, arguments: Sequence[Ref]) -> tuple[Ref, int]:
+        """The root's ref, and how many instructions that make a value were met."""
+        refs: dict[str, Ref] = {}
+        instructions = 0
+        followed, named = self._followed, self._named
+        for instruction in computation.instructions:
+            number, name = instruction.parameter_number, instruction.name
+            if number is not None:
+                refs[name] = arguments[number]
+                continue
+            operands = tuple([refs[operand] for operand in instruction.operands])
+            known = followed.get(id(instruction))
+            if (
+                known is None
+                or known.operands != operands
+                or (known.around and known.around != self._around(computation, instruction, known.called))
+            ):
+                known = self._followed_anew(computation, instruction, operands)
+            refs[name] = named[name] = known.ref
+            instructions += known.instructions
+        return refs[computation.root_name], instructions
+
+    def _followed_anew(
+        self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]
+    ) -> _Followed:
+        assert self._module is not None
+        instructions = 0
+
+        def number(where: Computation, what: Instruction, of: tuple[Ref, ...]) -> Ref:
+            nonlocal instructions
+            instructions += 1
+            return self.symbol(where, what, of)
+
+        def enter(inner: Computation, of: tuple[Ref, ...]) -> Ref:
+            nonlocal instructions
+            key = self._identity(inner.name), of
+            found = self._entered.get(key)
+            if found is None:
+                found = self._entered[key] = self._follow(inner, of)
+            instructions += found[1]
+            return found[0]
+
+        ref = _ref(self._module, computation, instruction, operands, number, enter)
+        called = referred(instruction) if instruction.attributes else ()
+        around = self._around(computation, instruction, called)
+        found = _Followed(instruction, operands, called, around, ref, instructions)
+        self._followed[id(instruction)] = found
+        return found
+
+    def _around(self, computation: Computation, instruction: Instruction, called: tuple[str, ...]) -> tuple[Any, ...]:
+        """What the value depends on beside the instruction itself and its operands' values: the computations that it
+        calls, the layouts of its operands.
+        """
+        if instruction.opcode in _BY_LAYOUT:
+            return *map(self._identity, called), *[computation.by_name[name].shape for name in instruction.operands]
+        return tuple(map(self._identity, called))
+
+    def _identity(self, name: str) -> int:
+        """Of a computation of the present module together with all that it calls."""
+        found = self._identities.get(name)
+        if found is None:
+            assert self._module is not None
+            computation = self._module.by_name[name]
+            known = self._callees.get(id(computation))
+            if known is None:
+                names = {name: None for i in computation.instructions if i.attributes for name in referred(i)}
+                known = self._callees[id(computation)] = computation, tuple(names)
+            key = id(computation), *map(self._identity, known[1])
+            found = self._identities[name] = self._identity_of.setdefault(key, len(self._identity_of))
+        return found
+
+    # ---- symbols
 
     def _spread(self, shape: Shape, number: int, place: tuple[int, ...]) -> Ref:
         if isinstance(shape, TupleShape):
-            return tuple(self._spread(element, number, (*place, i)) for i, element in enumerate(shape.elements))
-        return number if not place else self._numbered(("element", number, place))
+            return tuple([self._spread(element, number, (*place, i)) for i, element in enumerate(shape.elements)])
+        if not place:
+            return number
+        element = self._numbered(("element", number, place))
+        self.made.setdefault(element, Element(number, place))
+        return element
 
     def _numbered(self, key: Key) -> int:
         return self.number_of.setdefault(key, len(self.number_of))
 
-    def _words(self, computation: Computation, instruction: Instruction) -> Key:
+    def _words(self, computation: Computation, instruction: Instruction) -> int:
         """The part of the key that does not depend on operands; snapshots share instructions that did not change."""
-        said = self._said.get(id(instruction)) or self._said_before.get(id(instruction))
-        if said is None or said[0] is not instruction:
-            said = instruction, self._new_words(computation, instruction)
-        if instruction.opcode not in _BY_LAYOUT:
-            self._said[id(instruction)] = said
+        said = self._said.get(id(instruction))
+        if said is None:
+            words = self._new_words(computation, instruction)
+            said = instruction, self._word_of.setdefault(words, len(self._word_of))
+            if instruction.opcode not in _BY_LAYOUT:
+                self._said[id(instruction)] = said
         return said[1]
 
     def _new_words(self, computation: Computation, instruction: Instruction) -> Key:
@@ -191,8 +374,8 @@ class Expressions:
         found = self._attributes.get(id(given))  # one mapping serves all instructions with the same text
         if found is None:
             kept = [(k, v) for k, v in sorted(given.items()) if k not in _SILENT and k != "backend_config"]
-            found = self._attributes[id(given)] = tuple(kept)
-        return found
+            found = self._attributes[id(given)] = given, tuple(kept)
+        return found[1]
 
 
 def _short(text: str) -> str:

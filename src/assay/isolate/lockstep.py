@@ -1,12 +1,14 @@
 """Modules evaluated one after another; what one shares with those before is not evaluated again.
 
 Values are midpoints: the result in exact arithmetic, in float64, with no rounding but what the policy says must happen
-(see `Context`, a sampled run of amplitude 0). Two tables make them shared:
+(see `Context`, a sampled run of amplitude 0). Three tables make them shared:
 
-    expression -> number    an instruction that computes the same of the same operands (`expressions`)
+    symbol -> number        an expression in terms of the arguments (`expressions`): nothing that is the same there is
+                            looked at again, for any set of arguments
+    expression -> number    an instruction that computes the same of the same values
     contents -> number      an array that is one that is there already
 
-By the second a rewrite that keeps a value ends where it kept it: all that follows is found in the first. One array is
+By the third a rewrite that keeps a value ends where it kept it: all that follows is found in the second. One array is
 another where they differ by float64's own rounding alone, which moves midpoints by some 1e-16 of their size (`near`:
 2^13 times finer than the type), or where it lies in the other's ball, worked out for the one instruction that made it
 on exact operands: so a rewrite is legal that rounds a constant or groups factors anew. Differences do not add up over
@@ -18,19 +20,26 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
+from math import isfinite
 
 import numpy as np
 
-from assay.errors import AssayError, ReferenceLimit
+from assay.errors import AssayError, InputError, ReferenceLimit
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import ArrayShape, Shape, TupleShape
-from assay.isolate.expressions import Expressions, Key, Ref, flat, walk
+from assay.hlo.shape import ArrayShape
+from assay.isolate.expressions import TOKEN, Element, Expressions, Key, Made, Ref, flat, sorted_operands
 from assay.reference.context import unit_roundoff
 from assay.reference.evaluator import Steps
 from assay.reference.memory import keep_freed_memory
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, Token, Value, flatten
+
+Table = dict[int, Ref]
+"""Symbol -> what it stands for on one set of arguments."""
+
+Place = tuple[str, int, tuple[int, ...], tuple[int, ...]]
+"""Where an array lies in memory: type, address, dimensions, strides."""
 
 Alike = list[tuple[float, int]]
 """Sketches of the values of one type and shape, in order, each with its number."""
@@ -49,13 +58,16 @@ class Crowded(ReferenceLimit):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The instruction that made a value: leaf number `leaf` of its result."""
+    """The instruction that made a value: leaf number `leaf` of its result. namesakes: the numbers of what the
+    instruction of that name gave before.
+    """
 
     module: Module
     computation: Computation
     instruction: Instruction
     operands: tuple[Ref, ...]
-    leaf: int
+    namesakes: Sequence[int]
+    leaf: int = 0
 
 
 @dataclass(slots=True)
@@ -74,15 +86,17 @@ class Lockstep:
     evaluated: int = 0
     spared: int = 0
     expressions: Expressions = field(default_factory=Expressions)
+    _tables: dict[tuple[int, ...], Table] = field(default_factory=dict)  # by arguments
     _numbers: dict[Key, Ref] = field(default_factory=dict)
     _values: dict[int, Ball | Token] = field(default_factory=dict)
     _near: dict[tuple[str, tuple[int, ...]], Alike] = field(default_factory=dict)
+    _places: dict[Place, int] = field(default_factory=dict)
     _origins: dict[int, Origin] = field(default_factory=dict)
     _radii: dict[int, Array | None] = field(default_factory=dict)  # of single instructions; None where they say nothing
-    _names: dict[tuple[int, ...], dict[str, Ref]] = field(default_factory=dict)  # by arguments: of instructions, last
-    _named: dict[str, Ref] = field(default_factory=dict)  # with the arguments at hand
     _entered: dict[int, tuple[Array, int]] = field(default_factory=dict)  # arguments, and their numbers
-    _touched: set[int] = field(default_factory=set)
+    _table: Table = field(default_factory=dict)  # that of the arguments at hand
+    _results: Ref = ()  # of the module at hand
+    _touched: set[int] = field(default_factory=set)  # beside what the results are made of
     _next: int = 0
     _held: int = 0
     _steps: Steps | None = None
@@ -90,24 +104,27 @@ class Lockstep:
     _balls: Steps | None = None
     _balls_of: Module | None = None
 
-    def refs(self, module: Module, arguments: Sequence[Array]) -> dict[str, Ref]:
-        """The refs of the entry's instructions by name, on one array for each array among its parameters.
-
-        Raises what `evaluate` raises.
+    def results(self, module: Module, arguments: Sequence[Array]) -> list[int]:
+        """The numbers of the module's flat results, on one array for each array among its parameters. Raises what
+        `evaluate` raises.
         """
         keep_freed_memory()
-        self._touched = set()
-        self._steps, self._module = Steps(module, self.policy, flushed=self.flushed), module
-        self.expressions.enter(module)
-        self._named = self._names.setdefault(tuple(map(id, arguments)), {})
-        remaining = list(arguments)
-        entering = [self._argument(parameter.shape, remaining) for parameter in module.entry.parameters]
+        entry = self.expressions.entry(module)
+        table = self._table = self._tables.setdefault(tuple(map(id, arguments)), {})
+        self._results, self._touched = entry.results, set()
+        if len(entry.arguments) != len(arguments):
+            raise InputError(f"{module.name} takes {len(entry.arguments)} arrays, not {len(arguments)}")
+        for (symbol, shape), array in zip(entry.arguments, arguments, strict=True):
+            table[symbol] = self._argument(module, shape, array)
+        table[self.expressions.number_of.get(TOKEN, -1)] = self._register(Token())
+        unknown = [symbol for symbol in sorted(self._made_of(entry.results, known=False)) if symbol not in table]
+        before = self.evaluated
         with np.errstate(all="ignore"):
-            return walk(module, module.entry, entering, self._number)
-
-    def results(self, module: Module, arguments: Sequence[Array]) -> list[int]:
-        """The numbers of the module's flat results."""
-        return flat(self.refs(module, arguments)[module.entry.root_name])
+            for symbol in unknown:
+                made = self.expressions.made[symbol]
+                table[symbol] = self._number(made) if isinstance(made, Made) else _element(table, made)
+        self.spared += entry.instructions - (self.evaluated - before)
+        return [number for symbol in flat(entry.results) for number in flat(table[symbol])]
 
     def value(self, number: int) -> Ball | Token:
         """A value that the module evaluated last has, or an argument."""
@@ -115,43 +132,66 @@ class Lockstep:
 
     def clear(self) -> None:
         """Forgets all values; numbers are not given again."""
-        for table in (self._numbers, self._values, self._near, self._origins, self._radii):
+        for table in (self._tables, self._numbers, self._values, self._near, self._places, self._origins, self._radii):
             table.clear()
         self._held = 0
 
     # ---- numbers
 
-    def _argument(self, shape: Shape, remaining: list[Array]) -> Ref:
-        if isinstance(shape, TupleShape):
-            return tuple(self._argument(element, remaining) for element in shape.elements)
-        assert self._steps is not None
-        if not isinstance(shape, ArrayShape):
-            return self._register(Token())
-        array = remaining.pop(0)
+    def _made_of(self, results: Ref, known: bool) -> set[int]:
+        """The symbols that the results are made of, from them up to the arguments; without `known` up to the first
+        that have a number.
+        """
+        found: set[int] = set()
+        stack = flat(results)
+        while stack:
+            symbol = stack.pop()
+            if symbol in found or (symbol in self._table and not known):
+                continue
+            found.add(symbol)
+            match self.expressions.made.get(symbol):
+                case Made(operands=operands):
+                    stack += flat(operands)
+                case Element(whole=whole):
+                    stack.append(whole)
+        return found
+
+    def _argument(self, module: Module, shape: ArrayShape, array: Array) -> int:
         entered = self._entered.get(id(array))
         if entered is None or entered[0] is not array or entered[1] not in self._values:
-            entered = self._entered[id(array)] = array, self._register(self._steps.argument(shape, array))
+            value = self._steps_of(module).argument(shape, array)
+            entered = self._entered[id(array)] = array, self._register(value)
         self._touched.add(entered[1])
         return entered[1]
 
-    def _number(self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]) -> Ref:
-        key = self.expressions.key(computation, instruction, operands)
+    def _number(self, made: Made) -> Ref:
+        table = self._table
+        operands = tuple([table[o] if isinstance(o, int) else self._ref(o) for o in made.operands])
+        key = made.words, made.called, sorted_operands(made.instruction, operands)
         found = self._numbers.get(key)
-        if found is not None:
-            self.spared += 1
-            self._touched.update(flat(found))
-            self._named[instruction.name] = found
-            return found
-        if self.deadline is not None:
-            self.deadline()
-        assert self._steps is not None
-        self.evaluated += 1
-        value = self._steps.step(computation, instruction, [self._assembled(operand) for operand in operands])
-        assert self._module is not None
-        origin = Origin(self._module, computation, instruction, operands, 0)
-        found = self._numbers[key] = self._registered(value, origin, count())
-        self._named[instruction.name] = found
+        if found is None:
+            if self.deadline is not None:
+                self.deadline()
+            self.evaluated += 1
+            values = [self._assembled(operand) for operand in operands]
+            value = self._steps_of(made.module).step(made.computation, made.instruction, values)
+            origin = Origin(made.module, made.computation, made.instruction, operands, self._known(made.namesake))
+            found = self._numbers[key] = self._registered(value, origin, count())
         return found
+
+    def _steps_of(self, module: Module) -> Steps:
+        if self._steps is None or module is not self._module:
+            self._steps, self._module = Steps(module, self.policy, flushed=self.flushed), module
+        return self._steps
+
+    def _ref(self, symbols: Ref) -> Ref:
+        return tuple(map(self._ref, symbols)) if isinstance(symbols, tuple) else self._table[symbols]
+
+    def _known(self, symbols: Ref | None) -> Sequence[int]:
+        """The numbers of what symbols stand for, -1 for those that have none."""
+        if symbols is None:
+            return ()
+        return [number for symbol in flat(symbols) for number in flat(self._table.get(symbol, -1))]
 
     def _assembled(self, ref: Ref) -> Value:
         return tuple(map(self._assembled, ref)) if isinstance(ref, tuple) else self._values[ref]
@@ -166,9 +206,13 @@ class Lockstep:
         if isinstance(value, Token):
             self._values.setdefault(-1, value)
             return -1
+        place = _place(value)
+        if place is not None and (there := self._places.get(place)) is not None:
+            self._touched.add(there)
+            return there
         alike = self._near.setdefault((value.dtype.name, value.dims), [])
         sketch, size = _sketch(value)
-        for number in (*self._alike(alike, sketch, size, value), *self._legal(alike, sketch, size, value, origin)):
+        for number in chain(self._alike(alike, sketch, size, value), self._legal(alike, sketch, size, value, origin)):
             self._touched.add(number)
             return number
         number = self._next
@@ -177,6 +221,8 @@ class Lockstep:
         self._next += 1
         self._hold(value)
         self._values[number] = value
+        if place is not None:
+            self._places[place] = number
         self._touched.add(number)
         bisect.insort(alike, (sketch, number))
         return number
@@ -194,7 +240,7 @@ class Lockstep:
         if origin is None or not (dtype.is_float or dtype.is_complex) or value.und is not None or value.mid.size == 0:
             return
         # Values that are nothing but what a sum left over need not be close: the instruction of the same name tells.
-        namesake = flat(self._named.get(origin.instruction.name, ()))[origin.leaf : origin.leaf + 1]
+        namesake = origin.namesakes[origin.leaf : origin.leaf + 1]
         for number in (*namesake, *_within(alike, sketch, size * 4 * unit_roundoff(dtype))):
             other = self._values.get(number)
             if not isinstance(other, Ball) or (other.dtype.name, other.dims) != (dtype.name, value.dims):
@@ -240,7 +286,10 @@ class Lockstep:
 
     def _drop_untouched(self) -> None:
         """Forget the values that the module at hand has not asked for, and every expression in terms of them."""
-        lost = {number for number in self._values if number >= 0 and number not in self._touched}
+        kept = set(self._touched)
+        for symbol in self._made_of(self._results, known=True):
+            kept.update(flat(self._table.get(symbol, ())))
+        lost = {number for number in self._values if number >= 0 and number not in kept}
         for number in lost:
             value = self._values.pop(number)
             self._origins.pop(number, None)
@@ -256,6 +305,18 @@ class Lockstep:
         ]
         for key in gone:
             del self._numbers[key]
+        for table in self._tables.values():
+            for symbol in [symbol for symbol, ref in table.items() if not lost.isdisjoint(flat(ref))]:
+                del table[symbol]
+        self._places = {place: number for place, number in self._places.items() if number not in lost}
+
+
+def _element(table: Table, element: Element) -> Ref:
+    ref = table[element.whole]
+    for index in element.place:
+        assert isinstance(ref, tuple)
+        ref = ref[index]
+    return ref
 
 
 def near(a: Ball, b: Ball) -> bool:
@@ -295,12 +356,19 @@ def _sketch(value: Ball) -> tuple[float, float]:
     sample = np.asarray(mid[::step][:SAMPLED])
     if sample.dtype.kind == "c":
         sample = sample.real + 0.5 * sample.imag
-    with np.errstate(all="ignore"):
-        terms = np.nan_to_num(sample.astype(np.float64), nan=0.0, posinf=1.0, neginf=-1.0) * _WEIGHTS[: len(sample)]
-        total, size = float(terms.sum()), float(np.abs(terms).sum())
-    if not np.isfinite(size):
-        return 0.0, 0.0
-    return total, size
+    sample, weights = sample.astype(np.float64), _WEIGHTS[: len(sample)]
+    size = float(np.abs(sample) @ weights)
+    if not isfinite(size):
+        sample = np.nan_to_num(sample, nan=0.0, posinf=1.0, neginf=-1.0)
+        size = float(np.abs(sample) @ weights)
+    return (float(sample @ weights), size) if isfinite(size) else (0.0, 0.0)
+
+
+def _place(value: Ball) -> Place | None:
+    if value.und is not None:
+        return None
+    mid = value.mid
+    return value.dtype.name, mid.__array_interface__["data"][0], mid.shape, mid.strides
 
 
 _WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.5, SAMPLED + 1)
