@@ -53,6 +53,36 @@ def test_a_loop_takes_its_phis_from_before_and_then_from_the_jump_back() -> None
     assert smem(text)[0] == 55
 
 
+def test_a_loop_that_is_entered_by_the_jump_out_of_another() -> None:
+    """The first counts to 3 and the second from there to 5; what stands between them is empty."""
+    text = region("""
+  $region1: #{k} parent=0 // loop_header
+    %s1 = sphi 0, %s3
+  $region2: #{k} parent=0 // loop_header_branch
+    %p2 = scmp.ge.s32.totalorder %s1, 3
+    %2 = sbr.rel (%p2) target = $region4
+  $region3: #{k} parent=0 // loop_body
+    %s3 = sadd.s32 %s1, 1
+    %4 = sbr.rel target = $region1
+  $region4: #{k} parent=0 // loop_exit
+    _
+  $region5: #{k} parent=0 // loop_pre_header
+    _
+  $region6: #{k} parent=0 // loop_header
+    %s5 = sphi %s1, %s7
+    %s6 = sphi 100, %s8
+    %p7 = scmp.ge.s32.totalorder %s5, 5
+    %9 = sbr.rel (%p7) target = $region8
+  $region7: #{k} parent=0 // loop_body
+    %s7 = sadd.s32 %s5, 1
+    %s8 = sadd.s32 %s6, 1
+    %10 = sbr.rel target = $region6
+  $region8: #{k} parent=0 // loop_exit
+    %11 = sst [smem:[#allocation0]] %s6
+""")
+    assert smem(text)[0] == 102
+
+
 @pytest.mark.parametrize(("start", "result"), [(1, 7), (0, 100)])
 def test_a_join_takes_the_first_where_the_region_was_skipped(start: int, result: int) -> None:
     """The region runs where the value is 0."""
@@ -89,8 +119,9 @@ def test_empty_regions_pass_the_edge_on() -> None:
 def test_branches_that_are_always_or_never_taken() -> None:
     text = region("""
     %1 = sbr.rel (0) target = $region2
+    %8 = sbr.rel (!1) target = $region2
     %2 = sst [smem:[#allocation0]] 5
-    %3 = sbr.rel target = $region2
+    %3 = sbr.rel (!0) target = $region2
   $region1: #{k} parent=0
     %4 = sst [smem:[#allocation0 + $0x1]] 6
   $region2: #{k} parent=0

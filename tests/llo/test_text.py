@@ -150,6 +150,7 @@ def test_one_spelling_for_all_releases(old: str, new: str, unit: str) -> None:
     [
         ("", 1, "no region"),
         ("$region0: #{a}\n  %v1 = vadd.f32 %v2, hello", 2, "no operand"),
+        ("$region0: #{a}\n  %1 = sbr.rel (%v1 + 2) target = $region0", 2, "no branch"),
         ("$region0: #{a}\n  what is this", 2, "not a line of LLO"),
         ("%v1 = vmov %v2", 1, "outside of any region"),
         ("$region0: #{a}\n  #allocation0 [shape = 'x', space=attic, size = 0x1]", 2, "not an allocation"),

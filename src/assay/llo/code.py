@@ -44,7 +44,7 @@ class Code:
     """A kernel ready to run.
 
     records: (n, 8). lines: of the dump, for each record. vectors, masks, scalars: how many registers of each file.
-    *_constants: register -> bits, in each lane. allocations: what memory it needs. offsets: scalar registers that hold a
+    *_constants: register -> bits, in each lane. allocations: the memory it needs. offsets: scalar registers that hold a
     place in one: (register, allocation, offset in the units of its space). notes: `implicit_latch`, whether a matmul
     uses what was pushed last without saying so.
     """

@@ -39,8 +39,8 @@ FIRST = {"hbm": 1 << 14, "vmem": 1 << 6, "smem": 1 << 8, "sflag": 1 << 5}
 OPERAND_UNIT = {"v5e": 16, "v4": 16, "v5p": 1, "v6e": 1, "tpu7x": 1}
 """Granules in the unit in which an hbm operand's address is handed over (measured: v5e kernels shift it by 4)."""
 
-TOP = 1 << 17
-"""In smem, what the runtime owns lies above this word; it does not push our own allocations up."""
+ALONE = ("core index", "chip ID")
+"""Of words that the runtime sets: the one core of the one chip that is simulated is number 0."""
 
 QUEUES = ("erf", "xlu", "trf", "mrf", "ccrf")
 ERF, XLU, TRF, MRF, CCRF = range(5)
@@ -205,10 +205,13 @@ class Machine:
         for a in self.code.allocations:
             if a.offset is not None:
                 space = _space(a.space)
-                base[a.name] = at = a.offset // UNIT_BYTES[space]
+                start = 0 if a.fixed else FIRST[space]
+                base[a.name] = at = start + a.offset // UNIT_BYTES[space]
                 end = self._claim(space, at, a.size)
-                if at < TOP:
+                if not a.fixed:
                     self._next[space] = max(self._next[space], end + 16 & ~15)
+                elif space == "smem" and a.tag.endswith(ALONE):
+                    self.smem[at] = 0
         for a in self.code.allocations:
             if a.offset is None:
                 base[a.name] = self.allocate(_space(a.space), a.size)

@@ -115,7 +115,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What is issued in one cycle: all reads come before all writes. starts: regions that begin here, also empty ones."""
+    """What is issued in one cycle: all reads come before all writes. starts: regions that begin here, empty too."""
 
     number: int
     instructions: tuple[Instruction, ...]

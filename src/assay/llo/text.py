@@ -43,7 +43,7 @@ _LABEL = re.compile(r"/\*(\w+)=\*/")
 _MEMORY = re.compile(
     r"\[(?P<space>vmem|smem|sflag|hbm|cmem):(?P<inner>\[[^\]]*\]|\$0x[0-9a-f]+)(?P<words>(?: \w+:\S+?)*)\]"
 )
-_PREDICATE = re.compile(r"\s*\((?P<predicate>!?%[\w.]+|0|1)(?:, (?P<otherwise>[^)]*))?\),?")
+_PREDICATE = re.compile(r"\s*\((?P<predicate>!?(?:%[\w.]+|0|1))(?:, (?P<otherwise>[^)]*))?\),?")
 _WORDS = re.compile(r"\s*(?P<words>\[\d+/\d+\](?: \(\w+\))*)")
 _TARGET = re.compile(r"target (?:= \$region|bundleno = \d+ \(0x[0-9a-f]+\), region = )(\d+)")
 _STARTS = re.compile(r"Start(?:/End)?(?: empty)? region (\d+)")
@@ -207,8 +207,8 @@ class _Reader:
             rest = rest[found.end() :]
         if opcode == "sbr.rel":
             found = _TARGET.search(rest)
-            if found is None:
-                raise _NotUnderstood("a branch without a target")
+            if found is None or rest[: found.start()].strip():
+                raise _NotUnderstood("no branch")
             target, rest = int(found[1]), ""
         rest = rest.strip().strip(",").strip()
         operands = tuple([_operand(part) for part in rest.split(", ")]) if rest else ()
@@ -255,9 +255,9 @@ def _value(text: str) -> Value:
 
 @cache
 def _predicate(text: str) -> Value:
-    if text in ("0", "1"):
-        return Value(text, "P")
     negated = text[0] == "!"
+    if text[-1] in "01" and "%" not in text:
+        return Value(str(int(text[-1]) ^ negated), "P")
     found = _value(text.lstrip("!%"))
     return Value(found.name, found.kind, found.register, negated)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from assay.errors import Unsupported
 from assay.llo.code import PRED, WIDTH, Argument
 from assay.llo.lowering.registers import FILE_OF, File, Registers, literal
-from assay.llo.program import SPACES, Immediate, Instruction, Operand, Value
+from assay.llo.program import Immediate, Instruction, Operand, Value
 from assay.llo.semantics.table import OPS, Op
 
 DROPPED = frozenset(("xla_tuple", "vnop", "vdelay", "sfence", "vtrace", "sfence.stores", "compiler-scheduling-barrier"))
@@ -38,6 +38,7 @@ class Emitter:
 
     registers: Registers
     arguments: list[Argument] = field(default_factory=list)
+    _spaces: dict[str, str] = field(default_factory=dict)  # of pointers, by name
     _now: Emitted | None = None
 
     def emit(self, instruction: Instruction) -> Emitted:
@@ -259,6 +260,8 @@ class Emitter:
 
     def pointer(self, instruction: Instruction) -> None:
         """int_to_ptr: the same bits."""
+        assert instruction.dst is not None
+        self._spaces[instruction.dst.name] = instruction.opcode.partition(".")[2].removesuffix(".sflag")
         self.move(instruction.dst, instruction.operands[0])
 
     def lea(self, instruction: Instruction) -> None:
@@ -295,12 +298,11 @@ class Emitter:
         strided = "steps_per_stride" in labelled
         general = opcode == "dma.general"
         if general:
-            spaces = ("vmem", "hbm")
+            spaces = tuple(self._spaces.get(getattr(operand, "name", ""), "") for operand in (source, destination))
         else:
-            first, _, second = opcode.removeprefix("dma.").partition("_to_")
-            spaces = first, second
-        if not set(spaces) <= set(SPACES):
-            raise Unsupported(opcode)
+            spaces = tuple(opcode.removeprefix("dma.").split("_to_"))
+        if len(spaces) != 2 or not set(spaces) <= set(_DMA_SPACES):
+            raise Unsupported(opcode, f"between {' and '.join(map(repr, spaces))}")
         zero = Immediate(0)
         row = [source, granules, destination, done]
         row += [

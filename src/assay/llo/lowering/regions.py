@@ -1,8 +1,8 @@
 """Control flow of regions: text order is fall-through order, branches name regions, phis are copies on edges.
 
-A phi of a loop's header takes its first operand from before the loop and its second from the jump back. A phi where a
-predicated region joins takes its first where a branch skipped the region, and its second where it fell through it.
-Regions that are empty pass on the edge by which they were entered.
+A phi of a loop's header takes its first operand from before the loop, fallen or jumped into, and its second from the
+jump back. A phi where a predicated region joins takes its first where a branch skipped the region, and its second where
+it fell through it. Regions that are empty pass on the edge by which they were entered.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Flow:
         falls = False
         for index, region in enumerate(self.regions):
             if falls and region.instructions:
-                self._add(self._moves(index, jumped=False), region.instructions[0].line)
+                self._add(self._moves(index, second=index not in self._looped), region.instructions[0].line)
             self._starts.append(len(self.records))
             falls = self._region(index, region, targets) if region.instructions else falls or index == 0
         end = len(self.records)
@@ -65,13 +65,13 @@ class Flow:
                 predicate = None if predicate.name == "1" else predicate
                 if predicate is not None:
                     continue
-            self._branch(instruction, predicate, targets[id(instruction)])
+            self._branch(instruction, predicate, targets[id(instruction)], index)
             if predicate is None:
                 return False
         return True
 
-    def _branch(self, instruction: Instruction, predicate: Value | None, target: int) -> None:
-        copies = self._moves(target, jumped=True)
+    def _branch(self, instruction: Instruction, predicate: Value | None, target: int, source: int) -> None:
+        copies = self._moves(target, second=target <= source)
         number = 0 if predicate is None else self.emitter.predicate(predicate)
         if not copies:
             self._jump(target, number, instruction.line)
@@ -98,14 +98,13 @@ class Flow:
             index += 1
         return index
 
-    def _moves(self, index: int, jumped: bool) -> list[Record]:
-        """What an edge into a region gives its phis, all at once."""
+    def _moves(self, index: int, second: bool) -> list[Record]:
+        """What an edge into a region gives its phis, all at once: the second operands, or the first."""
         if index == len(self.regions):
             return []
         phis = [i for i in self.regions[index].instructions if i.opcode in PHIS]
         if not phis:
             return []
-        second = jumped if index in self._looped else not jumped
         pairs = []
         for phi in phis:
             if len(phi.operands) != 2 or phi.dst is None:
