@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import ml_dtypes
 import numpy as np
@@ -282,18 +284,28 @@ def test_bitcasts_to_another_width(source, target, x):
     np.testing.assert_array_equal(ball.mid, want.reshape(result.dims, order=order))
 
 
-def test_a_copy_to_another_type_converts() -> None:
-    """As libtpu writes them: f32 in, bf16 out, in one copy between two layouts."""
-    module = parse_module("""
+@pytest.mark.parametrize(
+    "last",
+    [
+        "bf16[2,3]{0,1:T(8,128)(2,1)} copy(p)",
+        "bf16[2,3]{1,0:T(8,128)(2,1)} slice(p), slice={[0:2], [0:3]}",
+        "bf16[2,3]{1,0:T(8,128)(2,1)} dynamic-slice(p, i, i), dynamic_slice_sizes={2,3}",
+        "bf16[2,3]{1,0:T(8,128)(2,1)} transpose(p), dimensions={0,1}",
+    ],
+)
+def test_what_moves_elements_to_another_type_converts_them(last: str) -> None:
+    """As libtpu writes them: f32 in, bf16 out."""
+    module = parse_module(f"""
 HloModule m
 
-ENTRY e {
-  p = f32[2,3]{1,0:T(8,128)} parameter(0)
-  ROOT c = bf16[2,3]{0,1:T(8,128)(2,1)} copy(p)
-}
+ENTRY e {{
+  p = f32[2,3]{{1,0:T(8,128)}} parameter(0)
+  i = s32[]{{:T(128)}} constant(0)
+  ROOT c = {last}
+}}
 """)
     a = (np.arange(6, dtype=np.float32).reshape(2, 3) + 1) / 3
-    found = evaluate(module, [a], POLICY).value
+    found = evaluate(module, [a], replace(POLICY, excess_precision=False)).value
     assert isinstance(found, Ball)
     assert found.dtype.name == "bf16"
     assert (found.mid == a.astype(ml_dtypes.bfloat16).astype(np.float64)).all()

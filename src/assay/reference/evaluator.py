@@ -197,7 +197,7 @@ class _Run:
         else:
             operands = [live[name] for name in instruction.operands]
             try:
-                value = find(instruction.opcode)(self.context, instruction, *operands)
+                value = self._typed(instruction, find(instruction.opcode)(self.context, instruction, *operands))
             except AssayError:
                 raise
             except MemoryError as error:
@@ -213,6 +213,16 @@ class _Run:
         if self.on_value is not None:
             self.on_value(computation, instruction, value)
         return value
+
+    def _typed(self, instruction: Instruction, value: Value) -> Value:
+        """libtpu's `bfloat16-propagation` leaves copies, gathers, slices and pads of f32 that give bf16: they convert
+        as well.
+        """
+        shape = instruction.shape
+        if not isinstance(value, Ball) or not isinstance(shape, ArrayShape) or value.dtype.name == shape.dtype.name:
+            return value
+        floats = value.dtype.is_float and shape.dtype.is_float
+        return find("convert")(self.context, instruction, value) if floats else value
 
     def _constant(self, computation: Computation, instruction: Instruction) -> Value:
         key = (computation.name, instruction.name)

@@ -208,9 +208,6 @@ def iota(ctx: Context, instr: Instruction) -> Value:
 
 @operation("copy", "domain")
 def copy(ctx: Context, instr: Instruction, a: Value) -> Value:
-    """libtpu's copies may convert as well: `bf16[2] copy(f32[2] a)`, after its `bfloat16-propagation`."""
-    if isinstance(a, Ball) and isinstance(instr.shape, ArrayShape) and instr.shape.dtype.name != a.dtype.name:
-        return find("convert")(ctx, instr, a)
     return a
 
 
