@@ -5,6 +5,7 @@
     python benchmarks/passes --target tpu:v5e --toolchain jax==0.12.0.1,libtpu==0.0.52 --trials 200 DIR/*.before.hlo
 
 Programs: those named (HLO files), the example's train step, and programs made at random until there are enough trials.
+Rows go to --out as they come; a run that was stopped goes on from there, and one file may hold all three settings.
 """
 
 from __future__ import annotations
@@ -45,24 +46,34 @@ SLOW_S = 20.0  # a chain that takes longer is tried PER_PROGRAM / 4 times
 def main() -> int:
     options = _options()
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    done = {row["program"] for row in rows}
-    request = api.Request(target=options.target, toolchain=options.toolchain)
+    mine = [row for row in rows if row["setting"] == options.setting]
+    done = {row["program"] for row in mine}
     if options.inside:
-        return _inside(options, rows, done)
-    with options.out.open("a") as out, api.open_worker(request, lambda _: None) as (worker, versions):
+        for row in _inside(options, mine, done):
+            _keep(options, rows, row)
+        print(show(rows))
+        return 0
+    request = api.Request(target=options.target, toolchain=options.toolchain)
+    with api.open_worker(request, lambda _: None) as (worker, versions):
         for program in _programs(options, worker):
-            if sum("kind" in row for row in rows) >= options.trials:
+            used = Counter(row["kind"] for row in mine if "kind" in row)
+            if used.total() >= options.trials:
                 break
             if program.name in done:
                 continue
-            made = _tried(program, request, versions, worker, options, Counter(row.get("kind") for row in rows))
-            for row in made:
-                rows.append(row)
-                out.write(json.dumps(row) + "\n")
-                out.flush()
-                print(_line(row), file=sys.stderr, flush=True)
-    print(show(rows, f"{options.target}, {api.words(versions)}, seed {options.seed}"))
+            for row in _tried(program, request, versions, worker, options, used):
+                mine.append(row)
+                _keep(options, rows, row)
+    print(show(rows))
     return 0
+
+
+def _keep(options: argparse.Namespace, rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
+    row["setting"] = options.setting
+    rows.append(row)
+    with options.out.open("a") as out:
+        out.write(json.dumps(row) + "\n")
+    print(_line(row), file=sys.stderr, flush=True)
 
 
 def _options() -> argparse.Namespace:
@@ -77,33 +88,29 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--inside", action="store_true", help="plant inside XLA:CPU's pipeline")
     parser.add_argument("--out", type=Path, default=Path("passes.jsonl"), help="rows as they come; resumed if there")
-    return parser.parse_args()
+    options = parser.parse_args()
+    where = "inside XLA:CPU's pipeline" if options.inside else options.target
+    here = api.words(dict(host().versions))
+    by = here if options.inside or options.toolchain is None else options.toolchain
+    options.setting = f"{where}, {by}, seed {options.seed}"
+    return options
 
 
-def _inside(options: argparse.Namespace, rows: list[dict[str, Any]], done: set[str]) -> int:
+def _inside(options: argparse.Namespace, mine: list[dict[str, Any]], done: set[str]) -> Iterator[dict[str, Any]]:
     """Generated programs alone: they are compiled in a process that has the fault among its passes."""
     request = api.Request()
-    with options.out.open("a") as out:
-        for seed in range(options.seed * 100_000, options.seed * 100_000 + 10_000):
-            used = Counter(row.get("kind") for row in rows)
-            if used.total() >= options.trials:
-                break
-            if f"generated_{seed}" in done:
-                continue
-            rng = np.random.default_rng(seed)
-            kinds = sorted(FAULTS, key=lambda kind: (used[kind], rng.random()))[:PER_PROGRAM]
-            with tempfile.TemporaryDirectory(prefix="assay-planted-") as folder:
-                for dumped, planted in compiled(Path(folder), seed, kinds):
-                    rows.append(trial_inside(f"generated_{seed}", dumped, planted, request))
-                    out.write(json.dumps(rows[-1]) + "\n")
-                    out.flush()
-                    print(_line(rows[-1]), file=sys.stderr, flush=True)
-    print(show(rows, f"inside XLA:CPU's pipeline, {api.words(host_versions())}, seed {options.seed}"))
-    return 0
-
-
-def host_versions() -> dict[str, str | None]:
-    return dict(host().versions)
+    for seed in range(options.seed * 100_000, options.seed * 100_000 + 10_000):
+        used = Counter(row["kind"] for row in mine)
+        if used.total() >= options.trials:
+            return
+        if f"generated_{seed}" in done:
+            continue
+        rng = np.random.default_rng(seed)
+        kinds = sorted(FAULTS, key=lambda kind: (used[kind], rng.random()))[:PER_PROGRAM]
+        with tempfile.TemporaryDirectory(prefix="assay-planted-") as folder:
+            for dumped, planted in compiled(Path(folder), seed, kinds):
+                mine.append(trial_inside(f"generated_{seed}", dumped, planted, request))
+                yield mine[-1]
 
 
 def _programs(options: argparse.Namespace, worker: Worker) -> Iterator[Program]:
@@ -122,7 +129,7 @@ def _tried(
     versions: dict[str, str | None],
     worker: Worker,
     options: argparse.Namespace,
-    used: Counter[str | None],
+    used: Counter[str],
 ) -> Iterator[dict[str, Any]]:
     begun = time.monotonic()
     try:

@@ -13,7 +13,8 @@ from carry import Planted
 from inside import PLACE
 
 from assay.checking import api
-from assay.checking.bounds import Settings
+from assay.checking.bounds import Bounds, Settings
+from assay.checking.target import same_number
 from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_module
@@ -22,6 +23,7 @@ from assay.isolate.pipeline import Attribution, find_culprit
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Program
 from assay.reference.sampled import midpoints
+from assay.reference.value import Array, Ball, Token
 from assay.targets.snapshots import Snapshot, read
 from assay.toolchain import host
 
@@ -64,8 +66,9 @@ def trial(case: Case, planted: Planted, walk_all: bool = False) -> dict[str, Any
 
     right: found, and the fault was made within the interval named. later: found, in an interval that begins later, and
     the results up to there are those of the chain without the fault. wrong interval: found elsewhere. equivalent: not
-    found, and the last results are bit for bit those without the fault, on all inputs. inside: not found, and they are
-    others. unverified: the last snapshots could not be evaluated.
+    found, and the last results are bit for bit those without the fault, on all inputs. lost in rounding: not found, and
+    they are off by less than the right snapshot is in any of its own runs with honest roundings. inside: not found, and
+    they are off by more. unverified: the last snapshots could not be evaluated.
     """
     begun = time.monotonic()
     found = attributed(case, planted, walk_all)
@@ -126,7 +129,32 @@ def trial_inside(name: str, folder: Path, planted: dict[str, Any], request: api.
 
 
 def _inside(case: Case, module: Module, other: Module) -> dict[str, Any]:
-    return {"outcome": "inside", "off": _off(case, module, other)}
+    outcome = "lost in rounding" if _lost_in_rounding(case, module, other) else "inside"
+    return {"outcome": outcome, "off": _off(case, module, other)}
+
+
+def _lost_in_rounding(case: Case, module: Module, right: Module) -> bool:
+    """Whether each output that is off is so by less, in root mean square, than in any of the right module's runs in
+    which every rounding is drawn at random.
+    """
+    for inputs in case.inputs:
+        bounds = Bounds(right, inputs.arguments, case.settings, flushed=case.settings.device_flushes)
+        leaves = zip(_leaves(case, module, inputs), _leaves(case, right, inputs), strict=True)
+        for index, (wrong, middle) in enumerate(leaves):
+            if not isinstance(wrong, Ball) or not isinstance(middle, Ball) or same_number(wrong, middle).all():
+                continue
+            least = min(_distance(run, middle.mid) for run in bounds.runs(index))
+            if not _distance(wrong.mid, middle.mid) < least:
+                return False
+    return True
+
+
+def _distance(x: Array, y: Array) -> float:
+    """Root mean square; infinite where one is finite and the other another thing."""
+    x, y = (v.astype(np.complex128) for v in (x, y))
+    with np.errstate(all="ignore"):
+        off = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    return float(np.sqrt(np.square(np.where(np.isnan(off), np.inf, off)).mean()))
 
 
 def _named(planted: Planted, names: Sequence[str]) -> bool:
@@ -167,5 +195,15 @@ def _off(case: Case, module: Module, other: Module) -> float:
 
 
 def _outputs(case: Case, module: Module, inputs: Inputs) -> Sequence[Any]:
+    return stored(_leaves(case, module, inputs))
+
+
+def _leaves(case: Case, module: Module, inputs: Inputs) -> list[Ball | Token]:
     settings = case.settings
-    return stored(midpoints(module, inputs.arguments, settings.policy, memory_limit=settings.memory_limit))
+    return midpoints(
+        module,
+        inputs.arguments,
+        settings.policy,
+        flushed=settings.device_flushes,
+        memory_limit=settings.memory_limit,
+    )

@@ -15,11 +15,15 @@ sys.path.insert(0, str(BENCHMARK))
 
 from carry import edited, places, plant  # noqa: E402
 from faults import FAULTS  # noqa: E402
+from trials import Case  # noqa: E402
+from trials import _inside as unfound  # noqa: E402
 
+from assay.checking.bounds import Settings  # noqa: E402
 from assay.hlo.module import Module  # noqa: E402
 from assay.hlo.parse import parse_module  # noqa: E402
 from assay.hlo.printer import print_module  # noqa: E402
 from assay.hlo.types import check_module  # noqa: E402
+from assay.isolate.judgement import Inputs  # noqa: E402
 from assay.reference.evaluator import evaluate  # noqa: E402
 from assay.reference.policies import for_target  # noqa: E402
 from assay.reference.value import flatten  # noqa: E402
@@ -152,3 +156,28 @@ def test_planted_faults_are_found_and_put_down_to_the_right_pass(tmp_path: Path,
     assert "(100.0%)" in figures["found, or shown equivalent on the inputs tried"]
     assert "(100.0%)" in figures["right interval, of those found"]
     assert figures["dce, rename, layout, scheduling blamed wrongly"] == "0"
+
+
+NEAR = """HloModule m
+
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = f32[] constant(OFF)
+  b = f32[64,64] broadcast(c), dimensions={}
+  ROOT r = f32[64,64] add(y, b)
+}
+"""
+
+
+@pytest.mark.parametrize(("off", "outcome"), [("1e-9", "lost in rounding"), ("1e-3", "inside")])
+def test_a_fault_is_lost_in_rounding_where_honest_runs_are_off_by_more(off: str, outcome: str) -> None:
+    right, wrong = (parse_module(NEAR.replace("OFF", text)) for text in ("0", off))
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    honest = [np.abs(x @ x - x.astype(np.float64) @ x), np.abs(x.T.copy().T @ x - x.astype(np.float64) @ x)]
+    assert all((float(off) < np.sqrt(np.square(h).mean())) == (outcome == "lost in rounding") for h in honest)
+    settings = Settings(for_target("cpu", "0.12.0.1"))
+    case = Case("m", right, (), lambda _: "", (right,), (Inputs("given", (x,)),), settings)
+    found = unfound(case, wrong, right)
+    assert found["outcome"] == outcome
+    assert found["off"] == pytest.approx(float(off) / np.abs(x.astype(np.float64) @ x).max(), rel=0.1, abs=6e-8)
