@@ -68,6 +68,12 @@ def array_of(shape: ArrayShape, words: Words) -> Array:
     return _decoded(shape.dtype, fields[places(shape)])
 
 
+def bits_differ(a: Array, b: Array) -> Array:
+    """Where two arrays of one dtype and shape have other bits. (dims)"""
+    width = np.dtype(f"uint{8 * a.dtype.itemsize}")
+    return np.asarray(np.asarray(a, order="C").view(width) != np.asarray(b, order="C").view(width))
+
+
 def scalar_word(shape: ArrayShape, array: Array) -> int:
     """The word by which a kernel gets an operand of one element that is in no memory: its bits, zeros above them.
 
