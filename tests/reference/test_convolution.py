@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 from xla_cpu import assert_agree, hlo_text, outside, reference
 
+from assay.reference.ops import convolution_products
 from assay.reference.policy import Policy
 
 POLICY = Policy("xla-cpu", accumulate={"bf16": "f32", "f16": "f32"})
@@ -19,6 +20,7 @@ RNG = np.random.default_rng(2)
 
 # lhs, rhs, strides, padding, lhs dilation, rhs dilation, feature groups, batch groups, dimension numbers
 SOLID = ("NDHWC", "DHWIO", "NDHWC")
+MIXED = ("NHWDC", "HWDIO", "DNHWC")
 CASES = [
     ((2, 7, 6, 4), (3, 3, 4, 5), (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1, 1, ("NHWC", "HWIO", "NHWC")),
     ((2, 4, 7, 6), (5, 4, 3, 2), (2, 1), ((0, 0), (0, 0)), (1, 1), (1, 1), 1, 1, ("NCHW", "OIHW", "NCHW")),
@@ -33,6 +35,17 @@ CASES = [
     ((3, 5), (5, 4), (), (), (), (), 1, 1, ((0, 1), (1, 0), (0, 1))),
     ((1, 4, 5, 3, 2), (2, 2, 2, 2, 3), (1, 2, 1), ((1, 0), (0, 1), (1, 1)), (1,) * 3, (1,) * 3, 1, 1, SOLID),
     ((2, 3, 4), (9, 4, 2), (1,), ((0, 0),), (1,), (1,), 1, 1, ("NWC", "WIO", "NWC")),
+    # matrix products: a free dimension, a contracted one, a batch, and all of them at once
+    ((2, 3, 4), (1, 4, 5), (1,), ((0, 0),), (1,), (1,), 1, 1, ("NWC", "WIO", "NWC")),
+    ((3, 2, 4), (5, 3, 4), (1,), ((0, 0),), (1,), (1,), 1, 1, ("WNC", "OWI", "CWN")),
+    ((2, 3, 4), (3, 4, 5), (2,), ((0, 0),), (3,), (1,), 1, 1, ("NWC", "WIO", "NWC")),
+    ((2, 4, 6, 3), (4, 6, 5, 3), (3, 2), ((0, 0), (0, 0)), (4, 3), (1, 1), 1, 1, ("NHCW", "HIOW", "CWHN")),
+    ((2, 3, 5, 4, 7), (3, 5, 1, 7, 6), (2, 1, 1), ((0, 0),) * 3, (3, 1, 1), (1,) * 3, 1, 1, MIXED),
+    ((2, 5, 3, 4, 7), (5, 3, 1, 7, 6), (3, 2, 1), ((0, 0),) * 3, (1, 3, 1), (1,) * 3, 1, 1, MIXED),
+    ((2, 3, 6), (3, 2, 9), (2,), ((0, 0),), (3,), (1,), 3, 1, ("NWC", "WIO", "NWC")),
+    ((6, 3, 4), (3, 4, 9), (2,), ((0, 0),), (3,), (1,), 1, 3, ("NWC", "WIO", "NWC")),
+    ((2, 3, 4), (3, 4, 5), (1,), ((0, 0),), (3,), (1,), 1, 1, ("NWC", "WIO", "NWC")),  # nearly a batch: another stride
+    ((2, 3, 4), (2, 4, 5), (1,), ((0, 0),), (3,), (1,), 1, 1, ("NWC", "WIO", "NWC")),
 ]  # fmt: skip
 
 
@@ -89,6 +102,43 @@ def test_midpoint_is_the_direct_sum(case):
     x, w = (RNG.normal(size=dims).astype(np.float32) for dims in case[:2])
     (ball,) = reference(hlo_text(lambda x, w: conv(x, w, case), x, w), [x, w])
     np.testing.assert_allclose(ball.mid, direct(x, w, *case[2:6]), atol=1e-12)
+
+
+PRODUCTS = [
+    "size=1", "size=3", "size=3 stride=2 lhs_dilate=3", "size=3 stride=7", "size=3 rhs_reversal=1",
+    "size=3 stride=2 lhs_dilate=3 rhs_reversal=1", "size=1 rhs_dilate=5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("window", PRODUCTS)
+@pytest.mark.parametrize("special", [None, np.inf, np.nan])
+def test_a_matrix_product_is_the_same_as_the_windows(window, special, monkeypatch):
+    """On one path and on the other, infinities that meet the zeros of a dilation included."""
+    places, size = (3, 1) if "size=1" in window else (3 if "dilate=3" in window else 1, 3)
+    text = f"""HloModule m
+
+ENTRY e {{
+  x = f32[2,3,4] parameter(0)
+  w = f32[{size},4,5] parameter(1)
+  ROOT c = f32[2,{places},5] convolution(x, w), window={{{window}}}, dim_labels=b0f_0io->b0f
+}}
+"""
+    x, w = RNG.normal(size=(2, 3, 4)).astype(np.float32), RNG.normal(size=(size, 4, 5)).astype(np.float32)
+    if special is not None:
+        x[1, 2, 0] = w[0, 1, 2] = special
+    calls = []
+    made = convolution_products.product
+    monkeypatch.setattr(convolution_products, "product", lambda *args: calls.append(1) or made(*args))
+    (ball,) = reference(text, [x, w])
+    assert bool(calls) is (special is None or "dilate=3" not in window)
+    monkeypatch.setattr(convolution_products, "roles", lambda *args: None)
+    (wanted,) = reference(text, [x, w])
+    np.testing.assert_allclose(ball.mid, wanted.mid, rtol=1e-13)
+    assert ball.rad is not None
+    np.testing.assert_allclose(ball.rad, wanted.rad, rtol=1e-6)
+    np.testing.assert_array_equal(ball.und is None, wanted.und is None)
+    if ball.und is not None:
+        np.testing.assert_array_equal(ball.und, wanted.und)
 
 
 def test_reversed_windows():

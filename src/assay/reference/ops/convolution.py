@@ -19,6 +19,8 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context, mark
 from assay.reference.multipliers import operand_error
+from assay.reference.ops import convolution_products
+from assay.reference.ops.convolution_products import Role
 from assay.reference.ops.movement import moved
 from assay.reference.products import integer_products, sum_of_products
 from assay.reference.registry import operation
@@ -37,10 +39,13 @@ def convolution(ctx: Context, instr: Instruction, lhs: Ball, rhs: Ball) -> Value
     batch_groups = attributes.integer(instr, "batch_group_count", 1)
     groups = max(feature_groups, batch_groups)
     flips = tuple(slice(None, None, -1 if w.reversed else 1) for w in windows)
+    roles = convolution_products.roles([lhs.dims[d] for d in dims.lhs_spatial], windows)
+    if roles is not None and Role.BATCH in roles and not (_finite(lhs) and _finite(rhs)):
+        roles = None  # infinities meet the zeros of a dilation
 
     def left(x: Array) -> Array:  # (groups, batch, spatial.., in)
         x = x.transpose(dims.lhs_batch, *dims.lhs_spatial, dims.lhs_feature)
-        x = padded_and_dilated(x, windows, x.dtype.type(0), first=1)
+        x = x if roles else padded_and_dilated(x, windows, x.dtype.type(0), first=1)
         if batch_groups > 1:
             return x.reshape(groups, x.shape[0] // groups, *x.shape[1:])
         return np.moveaxis(x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups), -2, 0)
@@ -50,7 +55,7 @@ def convolution(ctx: Context, instr: Instruction, lhs: Ball, rhs: Ball) -> Value
         return np.moveaxis(x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups), -2, 0)
 
     a, b = moved(lhs, left), moved(rhs, right)
-    f = partial(_convolve, windows)
+    f = partial(convolution_products.product, roles) if roles else partial(_convolve, windows)
     terms = prod(_meeting(w) for w in windows) * b.mid.shape[-2]
     result = instr.array.dtype
     if result.is_float or result.is_complex:
@@ -68,6 +73,10 @@ def convolution(ctx: Context, instr: Instruction, lhs: Ball, rhs: Ball) -> Value
         return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1]).transpose(order)
 
     return moved(found, out)
+
+
+def _finite(x: Ball) -> bool:
+    return x.und is None and bool(np.isfinite(x.mid).all())
 
 
 def _meeting(w: WindowDim) -> int:
