@@ -87,6 +87,7 @@ def test_no_change_is_exit_code_2(assay: Run) -> None:
         (["--check", "true", "--target", "cpu"], "--target and --case belong into the command"),
         (["--check", "true", "--bad", "0.9.9"], "there is no jaxlib 0.9.9 to be had here; nearest: 0.6.7"),
         (["--check", "./check.sh", "--good", "0.6.3"], "--good 0.6.3: the bug is present there"),
+        (["--check", "./check.sh", "--good", "0.6.3", "--bad", "0.6.3"], "one and the same release; name two"),
         (["--check", "./check.sh", "--bad", "0.6.2"], "--bad 0.6.2: the bug cannot be judged there"),
         (["--check", "true", "--json", "no/such/out.json"], "--json no/such/out.json"),
     ],

@@ -144,6 +144,21 @@ def test_a_later_snapshot_that_cannot_be_read_is_unverified(assay, tmp_path):
     assert "cut short" in out
 
 
+@pytest.mark.parametrize("how", [(), ("--all",)])
+def test_snapshots_that_cannot_be_read_share_the_blame(assay, tmp_path, how):
+    """The pass that ran last is named, and that one of those before it may be the one."""
+    wrong = HLO.replace("add(x, y)", "subtract(x, y)")
+    dump(tmp_path / "d", HLO, HLO[:70], HLO, HLO[:70], HLO[:80], wrong, HLO[:70], wrong)
+    code, out, told = assay("d", *how)
+    assert (code, told) == (1, [])
+    assert "pass-5 made it wrong, or a pass before it: unverified snapshots in between: 2\n" in out
+    assert "right: 0002.simplification.after_pass-2" in out
+    dump(tmp_path / "e", HLO, HLO[:70], HLO, wrong, HLO[:70], wrong)
+    code, out, told = assay("e", *how)
+    assert (code, told) == (1, [])
+    assert "pass-3 made it wrong\n" in out
+
+
 def test_a_snapshot_that_is_missing(assay, tmp_path):
     dump(tmp_path / "d", HLO, HLO, HLO)
     (tmp_path / "d" / NUMBERED.format(1, "pass-1")).unlink()

@@ -268,6 +268,29 @@ def test_another_machine_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="libtpu is for x86-64 Linux")
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        (
+            "host",
+            "pip install 'assay-xla[tpu]', or name a toolchain that has it (--toolchain jax==VERSION,libtpu==VERSION)",
+        ),
+        ("jax==0.10.2", "name a toolchain that has it (--toolchain jax==0.10.2,libtpu==VERSION)"),
+    ],
+)
+def test_a_toolchain_without_libtpu_is_told_what_to_do(spec: str, what: str) -> None:
+    class Bare:
+        toolchain = Toolchain(spec, sys.executable)
+
+        def start_libtpu(self, *_: object) -> None:
+            raise RequestRefused("start_libtpu", "NoLibtpu", "this Python has no libtpu")
+
+    with pytest.raises(ToolchainError) as told:
+        tpu_aot.start(Bare(), "v5e")  # type: ignore[arg-type]
+    assert str(told.value) == f"{spec} has no libtpu: {what}"
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="libtpu is for x86-64 Linux")
 def test_a_libtpu_that_is_not_there_or_does_not_load(tmp_path: Path) -> None:
     if host().version("libtpu") is None:
         with (

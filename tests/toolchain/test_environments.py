@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Sequence
@@ -234,6 +235,27 @@ def test_an_add_that_is_killed_leaves_nothing_that_looks_installed(cache: Path, 
     assert adder(tmp_path, "second", 0).communicate(timeout=60)[0].splitlines()[-1] == "jax==0.6.2"
     assert sorted(p.name for p in cache.iterdir()) == [".lock-jax-0.6.2", "jax-0.6.2"]
     assert not (cache / "jax-0.6.2" / "half").exists() or (cache / "jax-0.6.2" / "bin").exists()
+
+
+def test_only_what_is_left_of_its_own_name_is_cleaned_up(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another toolchain may be in the making whose name begins alike; its lock is not held by this one."""
+    use(monkeypatch, fake_install)
+    monkeypatch.setattr(environments, "_check", lambda python: {"jax": "1"})
+    cache.mkdir(parents=True)
+    specs = [f"jax==0.10.{patch}{libtpu}" for patch in (2, 21) for libtpu in ("", ",libtpu==0.0.4", ",libtpu==0.0.42")]
+    for spec in specs:
+        made = {other: Path(tempfile.mkdtemp(prefix=f".building-{name_of(other)}-", dir=cache)) for other in specs}
+        removed = cache / f".building-{name_of(spec)}-removed"
+        removed.mkdir()
+        add(spec)
+        assert [other for other in specs if not made[other].exists()] == [spec]
+        assert not removed.exists()
+        for left in made.values():
+            left.rmdir() if left.exists() else None
+
+
+def name_of(spec: str) -> str:
+    return environments._name(environments.parse_spec(spec))
 
 
 # ---- what an installer says

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from assay.oracle.verdict import EXIT_CODE, Verdict, most_severe
@@ -85,6 +86,16 @@ class PassesCase:
     def count(self, state: str) -> int:
         """How many snapshots have that state, repeats included."""
         return sum(look.state == state for look in self.looks)
+
+    @property
+    def untold(self) -> int:
+        """How many snapshots between the two ends of the culprit's interval could not be evaluated."""
+        if self.culprit is None:
+            return 0
+        labels = [look.label for look in self.looks]
+        end = labels.index(self.culprit.snapshot) if self.culprit.snapshot in labels else len(labels)
+        between = takewhile(lambda look: look.state == "unverified", reversed(self.looks[:end]))
+        return sum(1 for _ in between)
 
     @property
     def share(self) -> float:

@@ -39,6 +39,8 @@ def _verdict_line(report: PassesReport) -> Text:
     line.append(f"  {report.program}  on {report.target} ({report.toolchain}): ")
     if worst.culprit is not None and worst.verdict == Verdict.MISMATCH:
         line.append(f"{_where(worst.culprit)} made it wrong")
+        if worst.untold:
+            line.append(f", or a pass before it: unverified snapshots in between: {worst.untold}")
     elif worst.culprit is not None:
         line.append(f"{worst.why}, in {_where(worst.culprit)}")
     elif worst.verdict == Verdict.AGREE:

@@ -102,10 +102,10 @@ def _start(worker: Worker, topology: str, flags: Sequence[str]) -> tuple[int, in
         return worker.start_libtpu(topology, flags)
     except RequestRefused as refused:
         if refused.type == "NoLibtpu":
-            raise ToolchainError(
-                f"{spec} has no libtpu: pip install 'assay-xla[tpu]', or name a toolchain with one "
-                "(--toolchain jax==VERSION,libtpu==VERSION)"
-            ) from refused
+            named = "jax==VERSION" if spec == "host" else spec
+            what = f"name a toolchain that has it (--toolchain {named},libtpu==VERSION)"
+            what = f"pip install 'assay-xla[tpu]', or {what}" if spec == "host" else what
+            raise ToolchainError(f"{spec} has no libtpu: {what}") from refused
         raise ToolchainError(f"{spec}: {one_line(refused.message, 300)}; try another libtpu") from refused
     except WorkerDied as death:
         said = one_line(death.stderr_tail[-1], 200) if death.stderr_tail else "it said nothing"

@@ -147,7 +147,7 @@ def add(spec: str, progress: Progress | None = None) -> Toolchain:
         found = _read(folder / name)
         if found is not None:
             return found
-        for left in (*folder.glob(f".building-{name}-*"), folder / name):
+        for left in (*_unfinished(folder, name), folder / name):
             shutil.rmtree(left, ignore_errors=True)
         building = Path(tempfile.mkdtemp(prefix=f".building-{name}-", dir=folder))
         try:
@@ -173,6 +173,12 @@ def remove(spec: str) -> None:
         shutil.rmtree(doomed, ignore_errors=True)
         (folder / name).rename(doomed)
         shutil.rmtree(doomed)
+
+
+def _unfinished(folder: Path, name: str) -> list[Path]:
+    """What killed processes left of that name, and of no other: `jax-0.10.2` begins `jax-0.10.2-libtpu-0.0.52` too."""
+    start = f".building-{name}-"
+    return [path for path in folder.glob(f"{start}*") if "-" not in path.name.removeprefix(start)]
 
 
 # ---- making one

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.errors import AssayError, ToolchainError
+from assay.errors import AssayError, InputError, ToolchainError
 from assay.toolchain import environments
 from assay.toolchain.bisect import Bisection, Question, Verdict, bisect, parse_check, run
 from assay.toolchain.bisect import releases as releases_module
@@ -84,6 +84,12 @@ def test_what_the_user_says_is_checked(here: Path) -> None:
         ask(good="0.6.8", bad="0.6.10")
     with pytest.raises(AssayError, match=r"--bad 0.6.3: the bug is absent there"):
         ask(bad="0.6.3")
+
+
+def test_one_release_cannot_be_both(here: Path) -> None:
+    with pytest.raises(InputError, match=r"--good 0.6.8 --bad 0.6.8: one and the same release"):
+        ask(good="0.6.8", bad="0.6.8")
+    assert not (here / "asked").exists()  # nothing was run for it
 
 
 def test_no_more_than_four_of_its_own_are_kept_and_others_are_left_alone(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from assay.errors import AssayError, ToolchainError
+from assay.errors import AssayError, InputError, ToolchainError
 from assay.toolchain import environments
 from assay.toolchain.bisect.journal import Journal, journal_path
 from assay.toolchain.bisect.releases import Release, position, row_of
@@ -68,6 +68,8 @@ def bisect(question: Question, say: Say = lambda _: None, told: Callable[[Trial]
     """
     row = row_of(question.axis, say)
     good, bad = (None if v is None else position(row, question.axis, v) for v in (question.good, question.bad))
+    if good is not None and good == bad:
+        raise InputError(f"--good {question.good} --bad {question.bad}: one and the same release; name two, or one")
     path, text = journal_path(question.axis, question.check)
     with Journal(path, text, question.resume) as journal:
         answer = partial(_answer, row, question, journal, say, told)
