@@ -38,9 +38,9 @@ static int pop(VM *vm, int queue, int unit, int token, uint32_t *out) {
 }
 
 /* XLU */
-static void vrot_slane(uint32_t *out, const uint32_t *in, uint32_t n) {
+static void vrot_slane(uint32_t *out, const uint32_t *in, const uint32_t *n) {
   uint32_t z[SIZE];
-  for (int s = 0; s < 8; s++) memcpy(z + s * 128, in + ((s + n) & 7) * 128, 512);
+  for (int i = 0; i < SIZE; i++) z[i] = in[((((uint32_t)i >> 7) + n[i]) & 7) * 128 + (i & 127)];
   memcpy(out, z, sizeof z);
 }
 static void vrot_lane(uint32_t *out, const uint32_t *in, uint32_t n) {

@@ -19,9 +19,11 @@ U = np.uint32
 LANE_INDEX = np.arange(LANES)
 
 
-@op("vrot.slane", "Vvv", "probe", "out[s] = in[(s + n) mod 8]", "vrot_slane(V(dst), V(a), V(b)[0]);")
+@op("vrot.slane", "Vvv", "probe", "out[s, l] = in[(s + n[s, l]) mod 8, l]", "vrot_slane(V(dst), V(a), V(b));")
 def _vrot_slane(m: Machine, r: Sequence[int]) -> None:
-    m.v[r[1]] = np.roll(m.v[r[2]], -int(m.v[r[3], 0, 0] & U(7)), axis=0)
+    """Each lane by its own amount: sums over lanes are laid out along a row so (probe: reduce of f32[4,64,512])."""
+    source = (np.arange(8)[:, None] + m.v[r[3]].astype(np.int64)) & 7
+    m.v[r[1]] = np.take_along_axis(m.v[r[2]], source, axis=0)
 
 
 @op("vrot.lane.b32", ".vsut", "probe", "out[(l + n) mod 128] = in[l]", "vrot_lane(push(vm, Q_XLU, c, d), V(a), S(b));")
