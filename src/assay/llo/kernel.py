@@ -1,0 +1,196 @@
+"""One kernel run on arrays: operands put into memory by their layouts, results read back.
+
+A kernel runs twice, in memory that held one pattern and another before. Every value is a `Pair` of what it is in either
+run; where the two differ, it depends on memory that nobody wrote, and so does all that is computed from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from assay.errors import InputError
+from assay.hlo.shape import DTYPES, ArrayShape
+from assay.hlo.shape_text import shape_or_none
+from assay.llo import native
+from assay.llo.code import Argument, Code
+from assay.llo.files import KernelFiles
+from assay.llo.layout import array_of, bits_differ, image, scalar_word, words_held
+from assay.llo.lowering import lower
+from assay.llo.machine import GRANULE, NAN_FILL, NUMBER_FILL, Machine, Outcome, Stop
+from assay.llo.text import parse, parse_allocations
+from assay.reference.value import Array
+
+Engine = Callable[[Code, Machine, int], Outcome]
+
+FILLS = (NAN_FILL, NUMBER_FILL)
+LIMIT = 50_000_000
+"""Records; some thousand times what a kernel of a train step takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An array in the two runs; one object where no element depends on memory that nobody wrote."""
+
+    first: Array
+    second: Array
+
+    @property
+    def unwritten(self) -> Array | None:
+        """Where the two runs differ. (dims); None for nowhere."""
+        if self.first is self.second:
+            return None
+        differ = bits_differ(self.first, self.second)
+        return differ if differ.any() else None
+
+
+def same(array: Array) -> Pair:
+    """An array that is known."""
+    return Pair(array, array)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """stop: the trap that ended a run; then there are no outputs. steps: records executed in the first run. left:
+    entries of queues that nobody popped. unsteady: whether only one of the two runs ended in a trap.
+    """
+
+    outputs: tuple[Pair, ...]
+    stop: Stop | None
+    steps: int
+    left: int
+    unsteady: bool = False
+
+    @property
+    def words(self) -> str:
+        """How it stopped."""
+        wild = ", and whether it comes to that depends on memory that nobody wrote" if self.unsteady else ""
+        return f"{self.stop}{wild}" if self.stop is not None else ""
+
+
+def code_of(kernel: KernelFiles, which: str = "original") -> Code:
+    """The bytecode of one stage of a dumped kernel. Raises InputError where the stage is not there, LloSyntaxError
+    where it does not parse, Unsupported with the name of an opcode that is not modelled.
+    """
+    stage = kernel.stage(which)
+    memory = kernel.memory_of(stage)
+    declared = None if memory is stage else parse_allocations(_read(memory.path), str(memory.path))
+    return lower(parse(_read(stage.path), str(stage.path), kernel.name), declared)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+
+
+def run(
+    code: Code,
+    generation: str,
+    inputs: Sequence[tuple[ArrayShape, Pair]],
+    outputs: Sequence[ArrayShape],
+    shared: Mapping[int, int] | None = None,
+    *,
+    engine: Engine = native.run,
+    limit: int = LIMIT,
+    fills: tuple[int, int] = FILLS,
+) -> Result:
+    """inputs, outputs: in the order of the dump, with the layouts of the HLO. shared: the number of an output -> that
+    of the input in whose memory it lies. Raises InputError where the kernel takes other operands, Unsupported for a
+    layout.
+    """
+    arguments = sorted(code.arguments, key=lambda argument: argument.index)
+    check_operands(code, [shape for shape, _ in inputs], outputs)
+    runs = []
+    for fill, part in zip(fills, (0, 1), strict=True):
+        arrays = [(shape, pair.first if part == 0 else pair.second) for shape, pair in inputs]
+        machine = Machine(code, generation, fill)
+        places = _place(machine, arguments, arrays, outputs, shared or {})
+        runs.append((engine(code, machine, limit), machine, places))
+    (first, machine, places), (second, other, others) = runs
+    stop = first.stop or second.stop
+    if stop is not None:
+        return Result((), stop, first.steps, 0, first.stop is None or second.stop is None)
+    found = []
+    for argument, shape, at, bt in zip(arguments[len(inputs) :], outputs, places, others, strict=True):
+        found.append(joined(shape, _words(machine, argument, shape, at), _words(other, argument, shape, bt)))
+    return Result(tuple(found), None, first.steps, first.left)
+
+
+def check_operands(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> None:
+    """Raises InputError, with the first that does not fit, where a kernel takes or gives other arrays."""
+    arguments = sorted(code.arguments, key=lambda argument: argument.index)
+    counts = [sum(1 for a in arguments if a.output is output) for output in (False, True)]
+    if counts != [len(inputs), len(outputs)] or any(a.output for a in arguments[: len(inputs)]):
+        raise InputError(
+            f"{code.source}: {code.name} has {counts[0]} inputs and {counts[1]} outputs, "
+            f"given are {len(inputs)} and {len(outputs)}"
+        )
+    for argument, shape in zip(arguments, (*inputs, *outputs), strict=True):
+        wanted = shape_or_none(argument.shape)
+        if not isinstance(wanted, ArrayShape) or (wanted.dtype.name, wanted.dims) != (shape.dtype.name, shape.dims):
+            given = f"{shape.dtype}[{','.join(map(str, shape.dims))}]"
+            raise InputError(f"{code.source}: operand {argument.index} of {code.name} is {argument.shape}, not {given}")
+
+
+def _place(
+    machine: Machine,
+    arguments: Sequence[Argument],
+    inputs: Sequence[tuple[ArrayShape, Array]],
+    outputs: Sequence[ArrayShape],
+    shared: Mapping[int, int],
+) -> list[int]:
+    """Puts inputs into memory and makes room for outputs, whose addresses it gives."""
+    addresses = []
+    for argument, (shape, array) in zip(arguments, inputs, strict=False):
+        if not argument.space:
+            addresses.append(scalar_word(shape, array))
+        else:
+            words = image(shape, array, machine.fill)
+            addresses.append(machine.allocate(argument.space, 4 * words.size))
+            _memory(machine, argument.space, addresses[-1], words.size)[:] = words
+        machine.bind(argument, addresses[-1])
+    found = []
+    for number, (argument, shape) in enumerate(zip(arguments[len(inputs) :], outputs, strict=True)):
+        if number in shared:
+            found.append(addresses[shared[number]])
+        else:
+            found.append(machine.allocate(argument.space, 4 * words_held(shape)))
+        machine.bind(argument, found[-1])
+    return found
+
+
+def _memory(machine: Machine, space: str, at: int, words: int) -> Array:
+    """A view of `words` words of a space from an address on."""
+    if space == "hbm":
+        return machine.hbm[at * GRANULE : at * GRANULE + words]
+    if space == "vmem":
+        return machine.vmem[at:].reshape(-1)[:words]
+    return machine.smem[at : at + words]
+
+
+def _words(machine: Machine, argument: Argument, shape: ArrayShape, at: int) -> Array:
+    return _memory(machine, argument.space, at, words_held(shape))
+
+
+def joined(shape: ArrayShape, first: Array, second: Array) -> Pair:
+    """What two memories hold as arrays of `shape`."""
+    a = array_of(shape, first)
+    if np.array_equal(first, second):
+        return same(a)
+    b = array_of(shape, second)
+    if shape.dtype.kind == "pred":
+        # Patterns of memory are all true: of a pred that nobody wrote the second run is to see the other value.
+        b = np.where(bits_differ(_bytes(shape, first), _bytes(shape, second)), ~a, a)
+    return Pair(a, b) if bits_differ(a, b).any() else same(a)
+
+
+_U8 = DTYPES["u8"]
+
+
+def _bytes(shape: ArrayShape, words: Array) -> Array:
+    return array_of(ArrayShape(_U8, shape.dims, shape.layout), words)
