@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from assay.llo.code import IMM, OP, PRED, Code
@@ -9,8 +11,10 @@ from assay.llo.machine import Machine, Outcome, Stop, Trap, Trapped
 from assay.llo.semantics.table import BY_NUMBER, OPS
 
 
-def run(code: Code, machine: Machine, limit: int) -> Outcome:
-    """From record 0 to `halt`, or to the first trap. limit: how many records may be executed."""
+def run(code: Code, machine: Machine, limit: int, hook: Callable[[int], None] | None = None) -> Outcome:
+    """From record 0 to `halt`, or to the first trap. limit: how many records may be executed. hook: called with the
+    record's index after each that did something; jumps and the end are none.
+    """
     records = code.records.tolist()
     jump, halt = OPS["jump"].number, OPS["halt"].number
     means = [op.run for op in BY_NUMBER]
@@ -39,5 +43,7 @@ def run(code: Code, machine: Machine, limit: int) -> Outcome:
             except Trapped as trapped:
                 stop = Stop(trapped.trap, at, int(code.lines[at]), trapped.detail)
                 break
+            if hook is not None:
+                hook(at)
             at += 1
     return Outcome(steps, stop, sum(len(entries) for entries in machine.queues.values()))
