@@ -309,3 +309,35 @@ ENTRY e {{
     assert isinstance(found, Ball)
     assert found.dtype.name == "bf16"
     assert (found.mid == a.astype(ml_dtypes.bfloat16).astype(np.float64)).all()
+
+
+def test_a_reduction_of_pairs_to_another_type_converts_its_parts() -> None:
+    """As libtpu writes an argmin of f32 whose smallest value is used as bf16."""
+    module = parse_module("""
+HloModule m
+
+r {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  less = pred[] compare(a, b), direction=LE
+  x = f32[] select(less, a, b)
+  k = s32[] select(less, i, j)
+  ROOT t = (f32[], s32[]) tuple(x, k)
+}
+
+ENTRY e {
+  p = f32[3]{0:T(128)} parameter(0)
+  i = s32[3]{0:T(128)} iota(), iota_dimension=0
+  top = f32[] constant(inf)
+  none = s32[] constant(0)
+  ROOT m = (bf16[]{:T(256)}, s32[]{:T(128)}) reduce(p, i, top, none), dimensions={0}, to_apply=r
+}
+""")
+    found = evaluate(module, [np.array([3.3, 1.1, 2.2], np.float32)], replace(POLICY, excess_precision=False)).value
+    assert isinstance(found, tuple)
+    least, index = found
+    assert isinstance(least, Ball)
+    assert isinstance(index, Ball)
+    assert (least.dtype.name, float(least.mid), int(index.mid)) == ("bf16", float(ml_dtypes.bfloat16(1.1)), 1)

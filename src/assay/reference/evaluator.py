@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -215,10 +215,13 @@ class _Run:
         return value
 
     def _typed(self, instruction: Instruction, value: Value) -> Value:
-        """libtpu's `bfloat16-propagation` leaves copies, gathers, slices and pads of f32 that give bf16: they convert
-        as well.
+        """libtpu's `bfloat16-propagation` leaves copies, gathers, slices, pads, reductions of f32 that give bf16: they
+        convert as well.
         """
         shape = instruction.shape
+        if isinstance(shape, TupleShape) and isinstance(value, tuple) and instruction.opcode in ("reduce", "sort"):
+            elements = zip(shape.elements, value, strict=True)
+            return tuple(self._typed(replace(instruction, shape=element), part) for element, part in elements)
         if not isinstance(value, Ball) or not isinstance(shape, ArrayShape) or value.dtype.name == shape.dtype.name:
             return value
         floats = value.dtype.is_float and shape.dtype.is_float
