@@ -30,12 +30,18 @@ static inline int row_ok(VM *vm, int64_t row, int write) {
   return vm->flying ? no_race(vm, VMEM, row * ROW, ROW, write) : 0;
 }
 
+/* Sublane k: at + stride * (k / group) + k % group; above the 16 bits of the stride stands the group (semantics/memory.py). */
+static inline int64_t row_of(int64_t at, int stride, int k) {
+  int group = stride >> 16;
+  if (group <= 1) return at + (group == 1 ? (int64_t)(int16_t)stride : stride) * k;
+  return at + (int64_t)(int16_t)stride * (k / group) + k % group;
+}
 static int load(VM *vm, uint32_t *out, uint32_t base, int offset, int stride, uint32_t sublanes) {
   int64_t at = (int64_t)address(base) + offset;
   for (int k = 0; k < 8; k++)
-    if (sublanes >> k & 1) CHECK(row_ok(vm, at + (int64_t)stride * k, 0));
+    if (sublanes >> k & 1) CHECK(row_ok(vm, row_of(at, stride, k), 0));
   for (int k = 0; k < 8; k++) {
-    if (sublanes >> k & 1) memcpy(out + k * 128, vm->vmem + (at + (int64_t)stride * k) * 128, 512);
+    if (sublanes >> k & 1) memcpy(out + k * 128, vm->vmem + row_of(at, stride, k) * 128, 512);
     else memset(out + k * 128, 0, 512);
   }
   return 0;
@@ -49,10 +55,10 @@ static int load_shuffled(VM *vm, uint32_t *out, uint32_t base, int offset, int s
 static int store(VM *vm, const uint32_t *in, const uint8_t *mask, uint32_t base, int offset, int stride, uint32_t sublanes) {
   int64_t at = (int64_t)address(base) + offset;
   for (int k = 0; k < 8; k++)
-    if (sublanes >> k & 1) CHECK(row_ok(vm, at + (int64_t)stride * k, 1));
+    if (sublanes >> k & 1) CHECK(row_ok(vm, row_of(at, stride, k), 1));
   for (int k = 0; k < 8; k++) {
     if (!(sublanes >> k & 1)) continue;
-    uint32_t *out = vm->vmem + (at + (int64_t)stride * k) * 128;
+    uint32_t *out = vm->vmem + row_of(at, stride, k) * 128;
     if (!mask) {
       memcpy(out, in + k * 128, 512);
       continue;

@@ -53,6 +53,11 @@ static void vrot_lane(uint32_t *out, const uint32_t *in, uint32_t n) {
 static void vperm_lane(uint32_t *out, const uint32_t *pattern, const uint32_t *in) {
   for (int i = 0; i < SIZE; i++) out[i] = in[(i & ~127) | (pattern[i] & 127)];
 }
+static void vperm_slane(uint32_t *out, const uint32_t *in, const uint32_t *pattern) {
+  uint32_t z[SIZE];
+  for (int i = 0; i < SIZE; i++) z[i] = in[(pattern[i] & 7) * 128 + (i & 127)];
+  memcpy(out, z, sizeof z);
+}
 static void vbcast_lane(uint32_t *out, const uint32_t *in, uint32_t n) {
   for (uint32_t s = 0; s < 8; s++) {
     uint32_t x = in[s * 128 + (((n & 127) + (n >> 8) * s) & 127)];
@@ -73,18 +78,18 @@ static void reduce_lanes(uint32_t *out, const uint32_t *in, int kind) {
 }
 
 /* Puts n vectors on the stack of a transpose. flags: 1 first, 2 last. */
-static int stack_up(VM *vm, int unit, int flags, int n, const uint32_t *const *vectors) {
+static int stack_up(VM *vm, int unit, int flags, int n, int most, const uint32_t *const *vectors) {
   if (flags & 1) {
     if (!vm->stack[unit]) vm->stack[unit] = malloc(33 * SIZE * 4);
     vm->stacked[unit] = 0;
   } else if (vm->stacked[unit] < 0) TRAP(TRANSPOSE, unit, 0, 0, 0);
   for (int k = 0; k < n; k++) memcpy(vm->stack[unit] + (vm->stacked[unit] + k) * SIZE, vectors[k], SIZE * 4);
   vm->stacked[unit] += n;
-  if (vm->stacked[unit] > 16 * n) TRAP(TRANSPOSE, unit, vm->stacked[unit], 0, 0);
+  if (vm->stacked[unit] > most) TRAP(TRANSPOSE, unit, vm->stacked[unit], 0, 0);
   return 0;
 }
 static int transpose32(VM *vm, const uint32_t *x, int width, int flags, int unit, int token) {
-  CHECK(stack_up(vm, unit, flags, 1, &x));
+  CHECK(stack_up(vm, unit, flags, 1, 16, &x));
   if (!(flags & 2)) return 0;
   int rows = vm->stacked[unit] * 8;
   const uint32_t *in = vm->stack[unit];
@@ -94,6 +99,28 @@ static int transpose32(VM *vm, const uint32_t *x, int width, int flags, int unit
     for (int s = 0; s < 8; s++)
       for (int l = 0; l < 128; l++) out[s * 128 + l] = l < rows ? in[l * 128 + k + s] : vm->fill;
   }
+  return 0;
+}
+
+/* n: 1, or 2 for two matrices whose results take turns. */
+static int transpose16(VM *vm, int n, const uint32_t *x, const uint32_t *y, int width, int flags, int unit, int token) {
+  const uint32_t *both[2] = {x, y};
+  CHECK(stack_up(vm, unit, flags, n, 8 * n, both));
+  if (!(flags & 2)) return 0;
+  int rows = vm->stacked[unit] / n * 16;
+  const uint32_t *in = vm->stack[unit];
+  vm->stacked[unit] = -1;
+  for (int k = 0; k < (width < 128 ? width : 128) / 2; k += 8)
+    for (int which = 0; which < n; which++) {
+      uint32_t *out = push(vm, Q_TRF, unit, token);
+      for (int s = 0; s < 8; s++)
+        for (int l = 0; l < 128; l++) {
+          /* Column l of row 2(k + s) and of the next: row l of the source, 16 to a vector. */
+          const uint32_t *row = in + ((l >> 4) * n + which) * SIZE + (l >> 1 & 7) * 128 + 2 * (k + s);
+          uint32_t shift = l & 1 ? 16 : 0, fill = vm->fill & 0xffff;
+          out[s * 128 + l] = l < rows ? (row[0] >> shift & 0xffff) | (row[1] >> shift & 0xffff) << 16 : fill | fill << 16;
+        }
+    }
   return 0;
 }
 
@@ -197,4 +224,29 @@ static int matmul(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int 
   if (from || vm->implicit_latch) latch(vm, unit, from ? from - 1 : 0);
   int n = rows_of(x, mask, kind, left);
   return multiply(vm, unit, token, left, n, kind);
+}
+
+/* What was pushed for the left side, K x 128, last rows first: its first columns become rows. */
+static int take_left(VM *vm, int unit, int rows) {
+  Unit *u = &vm->mxu[unit];
+  if (!u->blocks[4]) TRAP(MXU, unit, 0, 0, 0);
+  if (!u->left) u->left = malloc(sizeof(double) * 128 * 128);
+  int k = 0, end = u->rows[4];
+  for (int b = u->blocks[4] - 1; b >= 0; b--) {
+    end -= u->block[4][b];
+    for (int i = 0; i < u->block[4][b]; i++, k++)
+      for (int l = 0; l < rows; l++) u->left[l * 128 + k] = u->staged[4][(end + i) * 128 + l];
+  }
+  u->left_depth = k, u->left_next = 0, u->left_rows = rows;
+  u->blocks[4] = u->rows[4] = 0;
+  return 0;
+}
+static int multiply_left(VM *vm, int unit, int token, int from) {
+  Unit *u = &vm->mxu[unit];
+  if (from) latch(vm, unit, from - 1);
+  int there = u->left_next < u->left_rows;
+  if (!u->depth || !there || u->left_depth != u->depth) TRAP(MXU, unit, there ? u->left_depth : 0, 0, 0);
+  CHECK(multiply(vm, unit, token, u->left + u->left_next * 128, 8, KIND_BF16));
+  u->left_next += 8;
+  return 0;
 }

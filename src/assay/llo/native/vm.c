@@ -12,8 +12,9 @@ static void release(VM *vm) {
       free(vm->queues[q][u].data), free(vm->queues[q][u].tokens);
     }
   for (int u = 0; u < UNITS; u++) {
-    for (int k = 0; k < 4; k++) free(vm->mxu[u].staged[k]), free(vm->mxu[u].part[k]);
-    free(vm->mxu[u].gains), free(vm->stack[u]);
+    for (int k = 0; k < 5; k++) free(vm->mxu[u].staged[k]);
+    for (int k = 0; k < 4; k++) free(vm->mxu[u].part[k]);
+    free(vm->mxu[u].gains), free(vm->mxu[u].left), free(vm->stack[u]);
   }
   for (int k = 0; k < 3; k++) free(vm->arriving[k]), free(vm->leaving[k]);
   for (int64_t k = 0; k < vm->flying; k++) free(vm->flights[k].spans);

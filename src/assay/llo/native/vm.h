@@ -21,12 +21,14 @@ enum {
 typedef struct { uint32_t *data; int32_t *tokens; int64_t head, count, room; } Queue;
 
 typedef struct {
-  double *staged[4];   /* rows in order of pushing, 128 x 128, for msra, msrb and both transposed */
-  int blocks[4];       /* how many pushes */
-  int rows[4];         /* how many rows, all pushes */
-  int block[4][128];   /* rows of each push */
+  double *staged[5];   /* rows in order of pushing, 128 x 128: msra, msrb, both transposed, the left side */
+  int blocks[5];       /* how many pushes */
+  int rows[5];         /* how many rows, all pushes */
+  int block[5][128];   /* rows of each push */
   double *gains;       /* depth x width, rows of 256 */
   int depth, width;
+  double *left;        /* 128 x 128, eight rows a product */
+  int left_depth, left_next, left_rows;
   double *part[4];     /* v6e: the second halves waiting, subr and mubr */
   int part_rows[4];
 } Unit;
@@ -155,6 +157,25 @@ static void unpack_c8(uint32_t *out, const uint32_t *in, int k) {
   for (int s = 0; s < 8; s++) {
     const uint32_t *x = in + (2 * k + s / 4) * 128;
     for (int l = 0; l < 128; l++) z[s * 128 + l] = (uint32_t)((int32_t)(x[l] << (24 - 8 * (s & 3))) >> 24);
+  }
+  memcpy(out, z, sizeof z);
+}
+/* Rows of nibbles, eight to a word, to rows of bytes: the lower half. */
+static void unpack_c4(uint32_t *out, const uint32_t *in) {
+  uint32_t z[SIZE];
+  for (int s = 0; s < 8; s++)
+    for (int l = 0; l < 128; l++) {
+      uint32_t word = in[s / 2 * 128 + l] >> 16 * (s & 1), bytes = 0;
+      for (int j = 0; j < 4; j++) bytes |= ((uint32_t)((int32_t)(word << (28 - 4 * j)) >> 28) & 255) << 8 * j;
+      z[s * 128 + l] = bytes;
+    }
+  memcpy(out, z, sizeof z);
+}
+static void mask_pack16(uint8_t *out, const uint8_t *low, const uint8_t *high) {
+  uint8_t z[SIZE];
+  for (int s = 0; s < 8; s++) {
+    const uint8_t *x = (s < 4 ? low : high) + (s & 3) * 256;
+    for (int l = 0; l < 128; l++) z[s * 128 + l] = (uint8_t)((x[l] & 3) | (x[128 + l] & 3) << 2);
   }
   memcpy(out, z, sizeof z);
 }

@@ -63,17 +63,22 @@ def _no_race(m: Machine, space: int, at: int, count: int, write: bool) -> None:
 
 
 def _rows(m: Machine, r: Sequence[int], write: bool) -> Iterator[tuple[int, int]]:
-    """(sublane, row) of a record (base, offset, stride, sublanes), each checked."""
+    """(sublane, row) of a record (base, offset, stride, sublanes), each checked. Above the 16 bits of the stride stands
+    how many sublanes follow each other before it is taken; 0 or the sign: one.
+    """
     at, stride, sublanes = _int(m.s[r[2]]) + r[3], r[4], int(m.s[r[5]])
+    group = max(stride >> 16, 1)
+    if stride >> 16 >= 1:
+        stride = (stride & 0xFFFF ^ 0x8000) - 0x8000
     for k in range(SUBLANES):
         if sublanes >> k & 1:
-            row = at + stride * k
+            row = at + stride * (k // group) + k % group
             _owned(m, VMEM, row, 1, write)
             _no_race(m, VMEM, row * ROW, ROW, write)
             yield k, row
 
 
-_STRIDED = "rows base + offset + stride * k; sublanes that are off read as 0: the compiler ORs two halves"
+_STRIDED = "kernels with known results; sublanes that are off read as 0: the compiler ORs two halves"
 for _name in ("vld", "vld.bf16"):
 
     @op(_name, "Vsiis", "probe", _STRIDED, "CHECK(load(vm, V(dst), S(a), b, c, S(d)));")

@@ -7,6 +7,7 @@ gains that were pushed count, so a K below 128 never meets what is not there.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -136,3 +137,51 @@ for _name in ("vpop.f32.mrf", "vpop.s32.mrf"):
 @op("vdwg", ".u", "probe", "done with the gains: changes nothing that a program can see", ";")
 def _vdwg(m: Machine, r: Sequence[int]) -> None:
     return
+
+
+# The left side from the MXU's own memory ---
+
+_LSF = "bundles push the left side transposed, where region form has a vxpose and products of what it pops"
+
+
+def _take_left(m: Machine, unit: int, rows: int) -> None:
+    """What was pushed by lsf, (K, 128), becomes the left side: its first `rows` columns, eight for each product."""
+    mxu = _mxu(m, unit)
+    staged = mxu.pushed.pop("lsf", [])
+    if not staged:
+        raise Trapped(Trap.MXU, unit, 0)
+    left = np.concatenate(staged[::-1]).T[:rows]
+    mxu.lhs = deque(left[k : k + SUBLANES] for k in range(0, rows, SUBLANES))
+
+
+for _kind in ("f32", "bf16"):
+    _name = "vmatpush.lsf.msrb" if _kind == "f32" else f"vmatpush.lsf.{_kind}.msrb"
+
+    @op(_name, ".vu", "stages", _LSF, f"CHECK(mxu_push(vm, V(a), 0, b, {KINDS[_kind]}, 4, 0));")
+    def _push_left(m: Machine, r: Sequence[int], kind: str = _kind) -> None:
+        _push(m, r[3], "lsf", rows_of(m.v[r[2]], kind))
+
+
+for _count in (8, 16):
+
+    @op(f"vllmr.{_count}", ".u", "stages", _LSF, f"CHECK(take_left(vm, a, {_count * SUBLANES}));")
+    def _vllmr(m: Machine, r: Sequence[int], count: int = _count) -> None:
+        _take_left(m, r[2], count * SUBLANES)
+
+    for _latch_from in ("", *REGISTERS):
+        _vlgmr = f"vlgmr.{_latch_from}." if _latch_from else ""
+
+        @op(
+            f"vmatmul.lmr.bf16.{_vlgmr}gmra.{_count}",
+            ".ut",
+            "stages",
+            _LSF,
+            f"CHECK(multiply_left(vm, a, b, {REGISTERS[_latch_from] + 1 if _latch_from else 0}));",
+        )
+        def _multiply_left(m: Machine, r: Sequence[int], latch: str = _latch_from) -> None:
+            if latch:
+                _latch(m, r[2], latch)
+            mxu = _mxu(m, r[2])
+            if mxu.gains is None or not mxu.lhs or mxu.lhs[0].shape[1] != len(mxu.gains):
+                raise Trapped(Trap.MXU, r[2], mxu.lhs[0].shape[1] if mxu.lhs else 0)
+            push_results(m, r[2], r[3], product(mxu.lhs.popleft(), mxu.gains), "bf16")

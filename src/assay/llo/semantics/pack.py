@@ -89,3 +89,38 @@ for _k in range(4):
         @op(_name, "Vv", "probe", "rows of four to a word, sign extended", f"unpack_c8(V(dst), V(a), {_k});")
         def _unpack_s8(m: Machine, r: Sequence[int], k: int = _k) -> None:
             m.v[r[1]] = sign_extended(quarter(m.v[r[2]], k), 8)
+
+
+@op(
+    "vunpack.c.l.s4.s8",
+    "Vv",
+    "probe",
+    "a constant of nibbles becomes sublane numbers for vperm.slane",
+    "unpack_c4(V(dst), V(a));",
+)
+def _unpack_s4(m: Machine, r: Sequence[int]) -> None:
+    """Rows 0-31 of 64, eight to a word and low nibble first, as rows of four to a word."""
+    x = m.v[r[2]][:4]
+    nibbles = np.stack([sign_extended(x >> U(4 * j), 4) & U(255) for j in range(8)], axis=1).reshape(32, LANES)
+    m.v[r[1]] = nibbles[0::4] | nibbles[1::4] << U(8) | nibbles[2::4] << U(16) | nibbles[3::4] << U(24)
+
+
+@op(
+    "vmpackc.low",
+    "Mmm",
+    "probe",
+    "packs masks as vpack.c packs the values that they select among: the first operand to the high rows",
+    "mask_pack16(M(dst), M(b), M(a));",
+)
+def _vmpackc(m: Machine, r: Sequence[int]) -> None:
+    rows = np.concatenate([m.m[r[3]], m.m[r[2]]]) & np.uint8(3)
+    m.m[r[1]] = rows[0::2] | rows[1::2] << np.uint8(2)
+
+
+lanes(
+    "vnez.u8",
+    "Mv",
+    "(uint8_t)(((x & 0xff) != 0) | ((x & 0xff00) != 0) << 1 | ((x & 0xff0000) != 0) << 2 | (x >> 24 != 0) << 3)",
+    "stages",
+    "a mask that the bundles keep as a vector of ones comes back by it",
+)(lambda x: sum(((x >> U(8 * j) & U(255)) != 0).astype(np.uint8) << np.uint8(j) for j in range(4)))

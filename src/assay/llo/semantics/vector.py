@@ -88,6 +88,9 @@ lanes("vadd.s32", "Vvv", "x + y")(lambda x, y: x + y)
 lanes("vsub.s32", "Vvv", "x - y")(lambda x, y: x - y)
 lanes("vmul.u32", "Vvv", "x * y")(lambda x, y: x * y)
 lanes("vand.u32", "Vvv", "x & y")(lambda x, y: x & y)
+lanes("vand.u32.u16", "Vvv", "x & y", why="an and with 65535, printed whole: reshapes of 16-bit arrays")(
+    lambda x, y: x & y
+)
 lanes("vor.u32", "Vvv", "x | y")(lambda x, y: x | y)
 lanes("vxor.u32", "Vvv", "x ^ y")(lambda x, y: x ^ y)
 SHIFT = "probes; that 32 and more give zero is what XLA's own shifts rely on"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from assay.llo.code import Words
-from assay.llo.machine import LANES, SUBLANES, TRF, XLU, Machine, Trap, Trapped
+from assay.llo.machine import CCRF, LANES, SUBLANES, TRF, XLU, Machine, Trap, Trapped
 from assay.llo.semantics.floats import Floats, operand, result
 from assay.llo.semantics.table import op
 from assay.llo.semantics.vector import PROBE, SUBLANE, lanes, maximum, minimum
@@ -29,6 +29,17 @@ def _vrot_slane(m: Machine, r: Sequence[int]) -> None:
 @op("vrot.lane.b32", ".vsut", "probe", "out[(l + n) mod 128] = in[l]", "vrot_lane(push(vm, Q_XLU, c, d), V(a), S(b));")
 def _vrot_lane(m: Machine, r: Sequence[int]) -> None:
     m.push(XLU, r[4], r[5], np.roll(m.v[r[2]], int(m.s[r[3]] & U(127)), axis=1))
+
+
+@op(
+    "vperm.slane",
+    "Vvv",
+    "probe",
+    "out[s, l] = in[pattern[s, l] mod 8, l]: attention written in Pallas",
+    "vperm_slane(V(dst), V(a), V(b));",
+)
+def _vperm_slane(m: Machine, r: Sequence[int]) -> None:
+    m.v[r[1]] = np.take_along_axis(m.v[r[2]], (m.v[r[3]] & U(7)).astype(np.intp), axis=0)
 
 
 lanes("vset.pattern.permute", "Vv", "x", why="the pattern that vperm.lane names")(lambda x: x)
@@ -100,7 +111,7 @@ def _pop_trf(m: Machine, r: Sequence[int]) -> None:
 FIRST, LAST = 1, 2
 
 
-def _collect(m: Machine, unit: int, flags: int, *vectors: Words) -> list[Words] | None:
+def _collect(m: Machine, unit: int, flags: int, *vectors: Words, most: int = 16) -> list[Words] | None:
     """The vectors of a transpose, in order, once the last has come."""
     if flags & FIRST:
         m.transposes[unit] = []
@@ -108,7 +119,7 @@ def _collect(m: Machine, unit: int, flags: int, *vectors: Words) -> list[Words] 
         raise Trapped(Trap.TRANSPOSE, unit, 0)
     held = m.transposes[unit]
     held.extend(v.copy() for v in vectors)
-    if len(held) > LANES // SUBLANES * len(vectors):
+    if len(held) > most:
         raise Trapped(Trap.TRANSPOSE, unit, len(held))
     return m.transposes.pop(unit) if flags & LAST else None
 
@@ -134,3 +145,70 @@ for _name in ("start", "cont", "end", "start.end"):
             out = np.full((LANES, LANES), m.fill, U)
             out[:, : len(stacked)] = stacked.T
             _push_rows(m, r[5], r[6], out[: r[3]])
+
+
+def _halves(m: Machine, held: Words, width: int) -> list[Words]:
+    """The transpose of packed rows, packed again: width / 16 vectors. held: (8n, 128)."""
+    rows = np.empty((2 * len(held), LANES), U)
+    rows[0::2], rows[1::2] = held & U(0xFFFF), held >> U(16)
+    out = np.full((LANES, LANES), m.fill & 0xFFFF, U)
+    out[:, : len(rows)] = rows.T
+    packed: Words = out[0::2] | out[1::2] << U(16)
+    return [packed[k : k + SUBLANES] for k in range(0, min(width, LANES) // 2, SUBLANES)]
+
+
+for _name in ("start", "cont", "end", "start.end"):
+
+    @op(
+        f"vxpose.c.b16.{_name}",
+        ".viiut",
+        "probe",
+        "as b32, of 16 packed rows a vector: dots that contract a major dimension",
+        "CHECK(transpose16(vm, 1, V(a), 0, b, c, d, imm));",
+    )
+    def _vxpose16(m: Machine, r: Sequence[int]) -> None:
+        held = _collect(m, r[5], r[4], m.v[r[2]], most=8)
+        if held is not None:
+            for vector in _halves(m, np.concatenate(held), r[3]):
+                m.push(TRF, r[5], r[6], vector)
+
+    @op(
+        f"vxpose.binary.c.b16.{_name}",
+        "vviiut",
+        "stages",
+        "stands for two vxpose.c.b16, of vy and of vx; their results take turns, that of vy first",
+        "CHECK(transpose16(vm, 2, V(a), V(dst), b, c, d, imm));",
+    )
+    def _vxpose_binary(m: Machine, r: Sequence[int]) -> None:
+        held = _collect(m, r[5], r[4], m.v[r[2]], m.v[r[1]], most=16)
+        if held is not None:
+            two = [_halves(m, np.concatenate(held[k::2]), r[3]) for k in (0, 1)]
+            for pair in zip(*two, strict=True):
+                for vector in pair:
+                    m.push(TRF, r[5], r[6], vector)
+
+
+# To scalars ---
+
+FIRST_ELEMENT = "the first element: offsets that a kernel computes in vectors and indexes smem by"
+
+
+@op("vtos", "Sv", "probe", FIRST_ELEMENT, "S(dst) = V(a)[0];")
+def _vtos(m: Machine, r: Sequence[int]) -> None:
+    m.s[r[1]] = m.v[r[2], 0, 0]
+
+
+@op("vpush", ".vt", "stages", "vtos is a vpush and a spop", "memcpy(push(vm, Q_CCRF, 0, b), V(a), SIZE * 4);")
+def _vpush(m: Machine, r: Sequence[int]) -> None:
+    m.push(CCRF, 0, r[3], m.v[r[2]].copy())
+
+
+@op(
+    "spop",
+    "St",
+    "stages",
+    "vtos is a vpush and a spop",
+    "uint32_t x[SIZE]; POP(Q_CCRF, 0, a, x); S(dst) = x[0];",
+)
+def _spop(m: Machine, r: Sequence[int]) -> None:
+    m.s[r[1]] = m.pop(CCRF, 0, r[2])[0, 0]
