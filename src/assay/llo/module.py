@@ -139,6 +139,8 @@ class _Runner:
     codes: dict[str, Code] = field(default_factory=dict)
     steps: Steps = field(init=False)
     dead_after: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    apart: int = 0
+    """How many asynchronous starts are being done."""
 
     def __post_init__(self) -> None:
         self.steps = Steps(self.module, self.policy, flushed=True)
@@ -179,8 +181,10 @@ class _Runner:
         """Whether an instruction has no LLO of its own: the calling program does it, or it is no work at all."""
         if instruction.opcode == "custom-call":
             return attributes.word(instruction, "custom_call_target") in _MARKS
+        if instruction.opcode in _FREE or (self.apart and instruction.opcode in _COPIES):
+            return True
         arrays = [leaf for leaf in leaves(instruction.shape) if isinstance(leaf, ArrayShape)]
-        return instruction.opcode in _FREE or all(array.size <= 1 for array in arrays)
+        return all(array.size <= 1 for array in arrays)
 
     # ---- kernels
 
@@ -288,7 +292,10 @@ class _Runner:
         if len(operands) < len(self.module.by_name[name].parameters):
             raise Unsupported("async-start", "that waits for operands of an update")
         contexts = tuple(Token() for _ in instruction.shape.elements[2:])
-        return (tuple(operands), self.call(name, operands), *contexts)
+        self.apart += 1
+        result = self.call(name, operands)
+        self.apart -= 1
+        return (tuple(operands), result, *contexts)
 
     def async_update(self, computation: Computation, instruction: Instruction, operands: list[Value]) -> Value:
         if len(operands) != 1:
@@ -337,6 +344,8 @@ _PLAIN: Mapping[str, _Plain] = {
     "conditional": _Runner.conditional,
 }
 _FREE = frozenset(("constant", "after-all", "partition-id", "replica-id"))
+_COPIES = frozenset(("slice", "dynamic-slice", "dynamic-update-slice", "copy"))
+"""What an asynchronous start does by DMA alone."""
 _MARKS = frozenset(("AllocateBuffer", "ConcatBitcast"))
 
 
