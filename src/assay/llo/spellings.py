@@ -38,7 +38,17 @@ _WHOLE = {
     "vunpack.i.l.bf16": "vunpack.i.l.bf16.f32",
     "vunpack.i.h.bf16": "vunpack.i.u.bf16.f32",
 }
-_PARTS = ((re.compile(r"^vunpack\.c\.(\d)\.s8(\.s32)?(\.s8)?$"), r"vunpack.c.\1.s8.s32"),)
+_FITS = r"\.[su](?:4|8|16)$"  # what the value fits in; the bits are those of the whole word
+_PARTS = (
+    (re.compile(r"^vunpack\.c\.(\d)\.s8(\.s32)?(\.s8)?$"), r"vunpack.c.\1.s8.s32"),
+    (
+        re.compile(
+            r"^(v(?:and|or|xor|shll|shrl)\.u32|v(?:shra|add|sub)\.s32|vmul\.u32|vunpack\.[ci]\.\w\.\w+\.s32)" + _FITS
+        ),
+        r"\1",
+    ),
+    (re.compile(r"^vsel\.[su](?:4|8|16|32)$"), "vsel"),
+)
 
 
 @cache

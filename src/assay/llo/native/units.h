@@ -125,9 +125,9 @@ static int transpose16(VM *vm, int n, const uint32_t *x, const uint32_t *y, int 
 }
 
 /* MXU */
-enum { KIND_F32, KIND_BF16, KIND_S8 };
+enum { KIND_F32, KIND_BF16, KIND_S8, KIND_U8 };
 
-/* The rows of a vector: 8 of f32, 16 of bf16, 32 of s8; how many. */
+/* The rows of a vector: 8 of f32, 16 of bf16, 32 of s8 or u8; how many. */
 static int rows_of(const uint32_t *x, const uint8_t *mask, int kind, double *out) {
   uint32_t z[SIZE];
   for (int i = 0; i < SIZE; i++) z[i] = mask ? x[i] & SPREAD(mask[i]) : x[i];
@@ -145,7 +145,10 @@ static int rows_of(const uint32_t *x, const uint8_t *mask, int kind, double *out
   }
   for (int s = 0; s < 8; s++)
     for (int j = 0; j < 4; j++)
-      for (int l = 0; l < 128; l++) out[(4 * s + j) * 128 + l] = (double)((int32_t)(z[s * 128 + l] << (24 - 8 * j)) >> 24);
+      for (int l = 0; l < 128; l++) {
+        uint32_t x = z[s * 128 + l] << (24 - 8 * j);
+        out[(4 * s + j) * 128 + l] = kind == KIND_S8 ? (double)((int32_t)x >> 24) : (double)(x >> 24);
+      }
   return 32;
 }
 
@@ -207,7 +210,7 @@ static void push_results(VM *vm, int unit, int token, const double *total, int n
       for (int l = 0; l < 128; l++) {
         double x = total[(k + s) * 256 + column + l];
         out[s * 128 + l] =
-            l + column >= width ? vm->fill : kind == KIND_S8 ? (uint32_t)(int32_t)(int64_t)x : R((float)x);
+            l + column >= width ? vm->fill : kind >= KIND_S8 ? (uint32_t)(int32_t)(int64_t)x : R((float)x);
       }
   }
 }

@@ -3,6 +3,7 @@
 #include "vm.h"
 #include "units.h"
 #include "memory.h"
+#include "narrow.h"
 #include "ops.h"
 
 static void release(VM *vm) {

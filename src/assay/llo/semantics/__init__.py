@@ -4,6 +4,7 @@ import assay.llo.semantics.control
 import assay.llo.semantics.eup
 import assay.llo.semantics.memory
 import assay.llo.semantics.mxu
+import assay.llo.semantics.narrow
 import assay.llo.semantics.pack
 import assay.llo.semantics.scalar
 import assay.llo.semantics.vector

@@ -1,6 +1,6 @@
 """The MXU: gains are pushed row by row into a staging register, latched, and multiplied with rows of the left side.
 
-Everything is a bf16 (f32 is rounded to nearest even on its way in) or an s8. Products are exact; they are summed
+Everything is a bf16 (f32 is rounded to nearest even on its way in) or a byte. Products are exact; they are summed
 in float64 in order of K and rounded once to f32: the hardware's own order and width are not public. Only rows of
 gains that were pushed count, so a K below 128 never meets what is not there.
 """
@@ -26,7 +26,9 @@ PROBE = "matrix products with known results"
 
 
 def rows_of(x: Words, kind: str) -> Rows:
-    """The rows of a packed vector: 8 of f32, 16 of bf16, 32 of s8."""
+    """The rows of a packed vector: 8 of f32, 16 of bf16, 32 of s8 or u8."""
+    if kind == "u8":
+        return np.concatenate([quarter(x, k) for k in range(4)]).astype(np.float64)
     if kind == "s8":
         return np.concatenate([sign_extended(quarter(x, k), 8).view(np.int32) for k in range(4)]).astype(np.float64)
     bits = np.concatenate([half(x, 0), half(x, 1)]) if kind == "bf16" else round_bf16(flush(x))
@@ -64,7 +66,7 @@ def product(left: Rows, gains: Rows) -> Rows:
 
 def push_results(m: Machine, unit: int, token: int, total: Rows, kind: str) -> None:
     """Eight rows an entry; columns without gains hold what is unwritten."""
-    bits = total.astype(np.int64).astype(np.int32).view(U) if kind == "s8" else result(total.astype(np.float32))
+    bits = total.astype(np.int64).astype(np.int32).view(U) if kind in ("s8", "u8") else result(total.astype(np.float32))
     for k in range(0, len(bits), SUBLANES):
         entry = np.full((SUBLANES, LANES), m.fill, U)
         entry[:, : bits.shape[1]] = bits[k : k + SUBLANES]
@@ -78,7 +80,7 @@ def _multiply(m: Machine, unit: int, token: int, left: Words, kind: str) -> None
     push_results(m, unit, token, product(rows_of(left, kind), gains), kind)
 
 
-KINDS = {"f32": 0, "bf16": 1, "s8": 2}
+KINDS = {"f32": 0, "bf16": 1, "s8": 2, "u8": 3}
 REGISTERS = {"msra": 0, "msrb": 1}
 _XPOSE = "rows are columns: dots that contract both last dimensions"
 _MSK = "lanes outside the mask are 0: stands for a select with zeros in later stages"

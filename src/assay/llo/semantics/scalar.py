@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from assay.llo.machine import Machine
+from assay.llo.semantics.floats import Floats, operand, result
 from assay.llo.semantics.table import Known, op
 
 Meaning = Callable[..., int]
@@ -13,6 +17,10 @@ PROBE = "kernels with known results index and loop by it"
 
 def _signed(x: int) -> int:
     return x - (x >> 31 << 32)
+
+
+def _float_bits(function: Callable[..., Floats], *bits: int) -> int:
+    return int(result(np.asarray(function(*(operand(np.array([x], np.uint32)) for x in bits))))[0])
 
 
 def _scalar(name: str, arity: int, c: str, known: Known = "probe", why: str = PROBE) -> Callable[[Meaning], Meaning]:
@@ -45,9 +53,14 @@ _scalar("sxor.u32", 2, "x ^ y")(lambda x, y: x ^ y)
 _scalar("sshll.u32", 2, "y < 32 ? x << y : 0")(lambda x, y: x << y if y < 32 else 0)
 _scalar("sshrl.u32", 2, "y < 32 ? x >> y : 0")(lambda x, y: x >> y if y < 32 else 0)
 _scalar("sshra.s32", 2, "(int32_t)x >> (y < 31 ? y : 31)")(lambda x, y: _signed(x) >> min(y, 31))
+_scalar("smin.u32", 2, "x < y ? x : y")(min)
 _DIVISION = "the decomposer makes it a multiplication by the divisor's reciprocal and a shift"
 _scalar("sdiv.u32.pop", 2, "y ? x / y : UINT32_MAX", "stages", _DIVISION)(lambda x, y: x // y if y else -1)
 _scalar("srem.u32.pop", 2, "y ? x % y : x", "stages", _DIVISION)(lambda x, y: x % y if y else x)
+
+_scalar("ssub.f32", 2, "R(F(x) - F(y))", "probe", "floats by their bits: how a scalar bf16 loses its subnormals")(
+    lambda x, y: _float_bits(operator.sub, x, y)
+)
 
 for _name in ("smov.u32", "int_to_ptr.hbm", "int_to_ptr.vmem", "int_to_ptr.smem", "int_to_ptr.sflag", "pmov"):
     _scalar(_name, 1, "x")(lambda x: x)
