@@ -56,7 +56,7 @@ lanes("vunpack.i.u.s16.s32", "Vv", "(uint32_t)((int32_t)x >> 16)")(lambda x: (si
 )
 def _pack_c_b4(m: Machine, r: Sequence[int]) -> None:
     rows = np.concatenate([quarter(m.v[v], k) & U(15) for v in (r[3], r[2]) for k in range(4)]).reshape(8, 8, LANES)
-    m.v[r[1]] = np.bitwise_or.reduce(rows << (U(4) * np.arange(8, dtype=U))[:, None], axis=1)
+    m.v[r[1]] = (rows << (U(4) * np.arange(8, dtype=U))[:, None]).sum(axis=1, dtype=U)
 
 
 def _clamp_gez(x: Floats, c: Floats) -> Floats:

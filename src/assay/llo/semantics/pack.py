@@ -91,18 +91,20 @@ for _k in range(4):
             m.v[r[1]] = sign_extended(quarter(m.v[r[2]], k), 8)
 
 
-@op(
-    "vunpack.c.l.s4.s8",
-    "Vv",
-    "probe",
-    "a constant of nibbles becomes sublane numbers for vperm.slane",
-    "unpack_c4(V(dst), V(a));",
-)
-def _unpack_s4(m: Machine, r: Sequence[int]) -> None:
-    """Rows 0-31 of 64, eight to a word and low nibble first, as rows of four to a word."""
-    x = m.v[r[2]][:4]
-    nibbles = np.stack([sign_extended(x >> U(4 * j), 4) & U(255) for j in range(8)], axis=1).reshape(32, LANES)
-    m.v[r[1]] = nibbles[0::4] | nibbles[1::4] << U(8) | nibbles[2::4] << U(16) | nibbles[3::4] << U(24)
+for _k, _letter in enumerate("lu"):
+
+    @op(
+        f"vunpack.c.{_letter}.s4.s8",
+        "Vv",
+        "probe",
+        "kernels of s4 and u4 with known results; a constant of nibbles becomes sublane numbers for vperm.slane",
+        f"unpack_c4(V(dst), V(a) + {512 * _k});",
+    )
+    def _unpack_s4(m: Machine, r: Sequence[int], k: int = _k) -> None:
+        """Rows 32k..32k+31 of 64, eight to a word and low nibble first, as rows of four to a word."""
+        x = m.v[r[2]][4 * k : 4 * k + 4]
+        nibbles = np.stack([sign_extended(x >> U(4 * j), 4) & U(255) for j in range(8)], axis=1).reshape(32, LANES)
+        m.v[r[1]] = nibbles[0::4] | nibbles[1::4] << U(8) | nibbles[2::4] << U(16) | nibbles[3::4] << U(24)
 
 
 @op(
