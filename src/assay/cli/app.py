@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from assay.cli import bisect, check, compile, doctor, passes, policies, toolchain
+from assay.cli import bisect, check, compile, doctor, llo, passes, policies, toolchain
 
 app = typer.Typer(
     help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
@@ -18,4 +18,5 @@ app.command("bisect")(bisect.command)
 app.command("passes")(passes.command)
 app.command("doctor")(doctor.command)
 app.command("policies")(policies.command)
+app.add_typer(llo.app, name="llo")
 app.add_typer(toolchain.app, name="toolchain")

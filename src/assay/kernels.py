@@ -1,0 +1,260 @@
+"""The kernels that a user names: of a program that is compiled for it, of a folder of LLO dumps, or one dump alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from assay.checking.api import Request, generation_of
+from assay.checking.bounds import Step
+from assay.emit import Order, emit
+from assay.errors import AssayError, InputError
+from assay.hlo.module import Module
+from assay.inputs.arguments import load_arguments
+from assay.inputs.generate import generate
+from assay.llo import native
+from assay.llo.diff import Given, KernelDiff, diff_kernel
+from assay.llo.files import FINAL, ORIGINAL, Dump, KernelFiles, Stage, read_dump
+from assay.llo.kernel import LIMIT, run, same
+from assay.llo.listing import load
+from assay.llo.lowering import lower
+from assay.llo.machine import OPERAND_UNIT
+from assay.llo.operands import Operands, operands_of, scheduled_module
+from assay.llo.trace import trace_of
+from assay.report.llo_run import RunReport
+from assay.report.llo_trace import page
+from assay.targets.dumps import LIMIT_BYTES, scratch
+
+ALL_PASSES = "."
+_LLO = re.compile(r"\s*(?:// \[Enable|\$region\d|= control target key|(?:0x[0-9a-f]+|\d+)(?: +\w\w)?\s*:\s+(?:> *)*\{)")
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """One program's kernels. chosen: the stage of a kernel that was named as a file; None for all. hlo: the file with
+    its module, where the user named one. problem: why there are none; found: whether that is a finding.
+    """
+
+    name: str
+    dump: Dump
+    chosen: Stage | None = None
+    hlo: Path | None = None
+    problem: str = ""
+    found: bool = False
+
+    def module(self) -> Module:
+        """The HLO with the layouts of the kernels' operands. Raises InputError, HloSyntaxError."""
+        return scheduled_module(self.dump.folder, self.hlo)
+
+    def matching(self, kernel: str | None) -> list[KernelFiles]:
+        """Those whose name, or that of an instruction that shares them, matches a glob. Raises InputError for none."""
+        if kernel is None:
+            return list(self.dump.kernels.values())
+        found = [files for name, files in self.dump.kernels.items() if fnmatchcase(name, kernel)]
+        shared = self.dump.kernel(kernel)
+        if not found and shared is None:
+            have = list(self.dump.kernels)
+            more = f" and {len(have) - 8} more" if len(have) > 8 else ""
+            raise InputError(f"{self.name} has no kernel {kernel}: there is {', '.join(have[:8])}{more}")
+        return found or [files for files in (shared,) if files is not None]
+
+    def only(self, files: KernelFiles) -> KernelFiles:
+        """With the one stage that was named, if one was."""
+        return files if self.chosen is None else KernelFiles(files.name, (self.chosen,))
+
+    def one(self, kernel: str | None) -> KernelFiles:
+        """The kernel named, or the only one. Raises InputError where there are several."""
+        found = self.matching(kernel)
+        if len(found) > 1:
+            names = ", ".join(files.name for files in found[:8])
+            more = f" and {len(found) - 8} more" if len(found) > 8 else ""
+            raise InputError(f"{self.name} has {len(found)} kernels: name one with --kernel: {names}{more}")
+        return found[0]
+
+
+@contextmanager
+def opened(
+    source: str,
+    request: Request,
+    passes: str = ALL_PASSES,
+    hlo: Path | None = None,
+    step: Step = lambda _: None,
+    dump_limit: int = LIMIT_BYTES,
+) -> Iterator[tuple[str, list[Dumped]]]:
+    """(the toolchain's versions, empty for dumps; the kernels of each program). passes: the LLO passes to dump, where
+    `source` is compiled. Raises AssayError where it cannot begin.
+    """
+    generation(request)
+    path = Path(source)
+    if path.is_dir() and (folders := _dumps(path)):
+        yield "", [Dumped(_name(folder, path), read_dump(folder), hlo=hlo) for folder in folders]
+    elif path.is_file() and is_llo(path):
+        yield "", [_alone(path, hlo)]
+    else:
+        with scratch() as folder:
+            order = Order(("llo",), folder / "out", passes, dump_limit)
+            versions, done = emit(source, request, order, step)
+            yield versions, [_compiled(e.name, [p for _, p, _ in e.files], e.problem, e.found) for e in done]
+
+
+def generation(request: Request) -> str:
+    """`v5e` of the target `tpu:v5e`. Raises InputError for one without LLO or without a model."""
+    found = generation_of(request.target)
+    if found is None:
+        raise InputError(f"--target {request.target}: only a TPU's compiler has LLO; name one such as tpu:v5e")
+    if found not in OPERAND_UNIT:
+        raise InputError(f"--target {request.target}: the simulator has {', '.join(f'tpu:{g}' for g in OPERAND_UNIT)}")
+    return found
+
+
+def _compiled(name: str, folders: list[Path], problem: str, found: bool) -> Dumped:
+    if not problem:
+        try:
+            return Dumped(name, read_dump(folders[0]))
+        except InputError as error:
+            problem = f"no kernel was dumped: {error}" if any(folders[0].iterdir()) else "it has no kernels"
+    return Dumped(name, Dump(Path(), {}, {}), problem=problem, found=found)
+
+
+def _dumps(folder: Path) -> list[Path]:
+    """Folders of LLO that a folder is, or has, as `assay compile` writes them; none where it is a program's."""
+    for found in ([folder], sorted(p for p in folder.iterdir() if p.is_dir())):
+        places = [place for one in found for place in (one / "llo", one / "bundles", one) if _has_kernels(place)]
+        if places:
+            return [place for place in places if place.name != "bundles" or place.parent / "llo" not in places]
+    return []
+
+
+def _has_kernels(folder: Path) -> bool:
+    return folder.is_dir() and any(re.match(r"\d+-.+-\d\d+-.+\.txt", path.name) for path in folder.iterdir())
+
+
+def _name(folder: Path, root: Path) -> str:
+    return str(root) if folder in (root, root / "llo", root / "bundles") else folder.parent.name
+
+
+def is_llo(path: Path) -> bool:
+    """Whether a file is a dump of LLO, by how it begins."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return _LLO.match(file.read(400)) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _alone(path: Path, hlo: Path | None) -> Dumped:
+    """A kernel by one of its files: with its other stages where these lie beside it under libtpu's names."""
+    try:
+        dump = read_dump(path.parent)
+        for files in dump.kernels.values():
+            for stage in files.stages:
+                if stage.path == path:
+                    return Dumped(str(path), Dump(dump.folder, {files.name: files}, dump.same), stage, hlo)
+    except InputError:
+        pass  # a file that was renamed, in a folder of its own
+    with path.open(encoding="utf-8") as file:
+        regions = file.read(400).lstrip().startswith(("//", "$region"))
+    stage = Stage(0, ORIGINAL if regions else FINAL, path)
+    files = KernelFiles(path.stem, (stage,))
+    return Dumped(str(path), Dump(path.parent, {files.name: files}, {}), stage, hlo)
+
+
+# ---- running
+
+
+def execute(
+    dumped: Dumped,
+    request: Request,
+    kernel: str | None,
+    which: str | None,
+    limit: int = LIMIT,
+    traced: bool = False,
+) -> tuple[RunReport, str]:
+    """Runs one stage of one kernel on the request's inputs, or on drawn ones; and, where it is to be traced, the page
+    that shows it. Raises AssayError.
+    """
+    files, stage = _stage(dumped, kernel, which)
+    loaded = load(files, stage)
+    operands = operands_of(dumped.module(), _instruction(dumped, files, kernel), dumped.dump.same)
+    trace = trace_of(loaded) if traced else None
+    code = lower(loaded.kernel, loaded.declared) if trace is None else trace.code
+    given = inputs_of(operands, request, 1)[0]
+    result = run(
+        code,
+        generation(request),
+        [(shape, same(array)) for shape, array in zip(operands.inputs, given.arrays, strict=True)],
+        operands.outputs,
+        operands.shared,
+        engine=native.run if trace is None else trace.engine,
+        limit=limit,
+    )
+    if trace is not None:
+        result = trace.told(result)
+    report = RunReport(
+        operands.name,
+        f"{stage.number:02d} {stage.label}",
+        dumped.name,
+        request.target,
+        given.label,
+        "NumPy" if trace is not None or native.missing() else "C",
+        tuple(zip(operands.outputs, result.outputs, strict=True)) if result.stop is None else (),
+        result.steps,
+        result.left,
+        result.stop,
+        result.words,
+    )
+    return report, "" if trace is None else page(report, loaded.kernel, trace)
+
+
+def _stage(dumped: Dumped, kernel: str | None, which: str | None) -> tuple[KernelFiles, Stage]:
+    if dumped.chosen is None:
+        files = dumped.one(kernel)
+        return files, files.stage(which or ORIGINAL)
+    files = dumped.one(None)
+    return files, dumped.chosen if which is None else files.stage(which)
+
+
+def _instruction(dumped: Dumped, files: KernelFiles, kernel: str | None) -> str:
+    """The HLO instruction to take the operands of; for a file alone `--kernel` says which."""
+    return kernel if kernel is not None and (dumped.chosen is not None or kernel in dumped.dump.same) else files.name
+
+
+def inputs_of(operands: Operands, request: Request, sets: int) -> list[Given]:
+    """The request's inputs, or `sets` sets drawn by its seed and those after it. Raises InputError."""
+    if request.inputs is not None:
+        return [Given(str(request.inputs), tuple(load_arguments(request.inputs, operands.alone)))]
+    if not operands.inputs:
+        return [Given("no inputs", ())]
+    seeds = range(request.seed, request.seed + sets)
+    return [Given(f"normal, seed {seed}", tuple(generate(operands.alone, seed))) for seed in seeds]
+
+
+SETS = 2
+
+
+def diff(
+    dumped: Dumped, request: Request, kernel: str | None, limit: int, deadline: float | None, step: Step
+) -> list[KernelDiff]:
+    """Every kernel that matches, through all its stages. What hinders one kernel is told of it. Raises InputError where
+    nothing matches or there is no HLO.
+    """
+    chosen = dumped.matching(kernel)
+    module = dumped.module()
+    found = []
+    for files in chosen:
+        try:
+            operands = operands_of(module, files.name, dumped.dump.same)
+            inputs = inputs_of(operands, request, SETS)
+        except AssayError as error:
+            if request.inputs is not None and len(chosen) == 1:
+                raise
+            found.append(KernelDiff(files.name, "unverified", str(error), (), None, 0, 0, 0.0))
+            continue
+        found.append(
+            diff_kernel(files, operands, inputs, generation(request), limit=limit, deadline=deadline, step=step)
+        )
+    return found
