@@ -209,6 +209,31 @@ def test_who_enters_between_a_branch_and_its_effect_does_not_take_it() -> None:
     assert smem(text)[0] == 3
 
 
+def test_memory_that_the_program_lends_is_found_through_its_registry() -> None:
+    """Two numbers are two places; the second look finds what the first put there."""
+    text = """$region0: #{k}
+  #allocation0 [shape = 'u32[8]', space=smem, size = 0x20, tag = 'x']
+  #allocation1 [shape = 'u32[]', space=smem, size = 0x4, offset = 0xfff98, fixed_abs, tag = 'smem constant byte address 0xfff98 - program shared registry']
+  %s1 = sld [smem:[#allocation1]]
+  %s2 = int_to_ptr.smem [resolvable:$false] %s1
+  %s3 = reloc 0
+  %s4 = reloc 1
+  %s5 = scalar_lea.smem %s2, %s3
+  %s6 = sld [smem:[%s5]]
+  %s7 = sld [smem:[%s2 + %s4]]
+  %8 = sst [smem:[%s6]] 11
+  %9 = sst [smem:[%s7]] 22
+  %s10 = sld [smem:[%s2 + %s3]]
+  %s11 = sld [smem:[%s10]]
+  %12 = sst [smem:[#allocation0]] %s11
+"""  # noqa: E501
+    kernel = parse(text, "k.txt", "k")
+    code = lower(kernel)
+    machine = Machine(code, "v5e")
+    assert run(code, machine, 1000).stop is None
+    assert machine.smem[machine.bases["0"]] == 11
+
+
 def test_an_endless_loop_is_stopped() -> None:
     code = lower(
         parse(

@@ -39,6 +39,10 @@ FIRST = {"hbm": 1 << 14, "vmem": 1 << 6, "smem": 1 << 8, "sflag": 1 << 5}
 OPERAND_UNIT = {"v5e": 16, "v4": 16, "v5p": 1, "v6e": 1, "tpu7x": 1}
 """Granules in the unit in which an hbm operand's address is handed over (measured: v5e kernels shift it by 4)."""
 
+REGISTRY = "program shared registry"
+SHARED, SHARED_WORDS = 16, 4096
+"""Memory that a program lends its kernels: how many, and how large each is taken to be; its size is not in the dump."""
+
 ALONE = ("core index", "chip ID")
 """Of words that the runtime sets: the one core of the one chip that is simulated is number 0."""
 
@@ -129,11 +133,14 @@ class Trapped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """steps: records executed; those skipped by their predicate count. left: entries that nobody popped."""
+    """steps: records executed; those skipped by their predicate count. left: entries that nobody popped. flying: DMAs
+    that nobody waited for to the end.
+    """
 
     steps: int
     stop: Stop | None
     left: int
+    flying: int = 0
 
 
 @dataclass(slots=True)
@@ -202,6 +209,7 @@ class Machine:
     def _allocate_all(self) -> None:
         """Those with a place of their own lie there, and may share it; the others, and operands, come after them."""
         base: dict[str, int] = {}
+        registries: list[int] = []
         for a in self.code.allocations:
             if a.offset is not None:
                 space = _space(a.space)
@@ -212,12 +220,23 @@ class Machine:
                     self._next[space] = max(self._next[space], end + 16 & ~15)
                 elif space == "smem" and a.tag.endswith(ALONE):
                     self.smem[at] = 0
+                elif space == "smem" and a.tag.endswith(REGISTRY):
+                    registries.append(at)
         for a in self.code.allocations:
             if a.offset is None:
                 base[a.name] = self.allocate(_space(a.space), a.size)
+        for at in registries:
+            self._register(at)
         for register, name, offset in self.code.offsets:
             self.s[register] = (base[name] + offset) & 0xFFFFFFFF
         self.bases = base
+
+    def _register(self, at: int) -> None:
+        """A word that points to a table of pointers to memory of the program's, by number (`reloc`)."""
+        table = self.allocate("smem", 4 * SHARED)
+        for number in range(SHARED):
+            self.smem[table + number] = self.allocate("smem", 4 * SHARED_WORDS)
+        self.smem[at] = table
 
     def allocate(self, space: str, size: int) -> int:
         """The address of `size` bytes that are somebody's from now on; in hbm and vmem on a boundary of 4 KB."""

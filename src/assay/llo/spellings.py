@@ -29,6 +29,7 @@ _WHOLE = {
     "vpow2.f32": "vexp2.f32",
     "vpop.eup": "vpop.erf",
     "vclamps": "vclamps.f32",
+    "vnez": "vnez.u8",
     "vpack.c.bf16": "vpack.c.f32.bf16",
     "vpack.i.bf16": "vpack.i.f32.bf16",
     "vpack.c.b16": "vpack.c.b32.b16",

@@ -264,6 +264,10 @@ class Emitter:
         self._spaces[instruction.dst.name] = instruction.opcode.partition(".")[2].removesuffix(".sflag")
         self.move(instruction.dst, instruction.operands[0])
 
+    def number(self, instruction: Instruction) -> None:
+        """reloc: a number that the linker puts in; here each is what it is called."""
+        self.move(instruction.dst, instruction.operands[0])
+
     def lea(self, instruction: Instruction) -> None:
         assert instruction.dst is not None
         a, b = (self.scalar(operand) for operand in instruction.operands)
@@ -331,6 +335,7 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "sst": Emitter.scalar_memory,
     "inlined_call_operand": Emitter.call_operand,
     "int_to_ptr.": Emitter.pointer,
+    "reloc": Emitter.number,
     "scalar_lea.": Emitter.lea,
     "vxpose.": Emitter.transpose,
     "dma.": Emitter.dma,

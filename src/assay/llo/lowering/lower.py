@@ -48,7 +48,7 @@ def lower(kernel: Kernel, allocations: Sequence[Allocation] | None = None) -> Co
 
 def unknown_opcodes(kernel: Kernel) -> Counter[str]:
     """Opcodes that are in no table, with how often each occurs."""
-    known = PHIS | DROPPED | {"inlined_call_operand", "sbr.rel"}
+    known = PHIS | DROPPED | {"inlined_call_operand", "sbr.rel", "reloc"}
     families = ("int_to_ptr.", "scalar_lea.", "dma.")
     return Counter(
         i.opcode
