@@ -1,6 +1,6 @@
 """Listing 1 (4) of arXiv 2611.00624: the cumulative sum of a constant loses the narrowing convert of that constant.
 
-1.75 converted to an integer is 1, and so the sums are 1, 2, 3, 4. XLA (libtpu 0.0.42.1 to 0.0.50, and XLA:CPU in jaxlib
+1.75 converted to an integer is 1, and so the sums are 1, 2, 3, 4. XLA (libtpu 0.0.42 to 0.0.50.1, and XLA:CPU in jaxlib
 0.10.2 to 0.11.2) makes iota times 1.75 of them. The constant stands in a nested jit: elsewhere the converts are folded
 before any pass of the compiler sees them.
 

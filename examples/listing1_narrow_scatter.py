@@ -1,6 +1,6 @@
 """Listing 1 (2) of arXiv 2611.00624, a sibling: a scatter whose indices are of 8 bits into more rows than those count.
 
-An index is in bounds where it is at most the last row; XLA:TPU (libtpu up to 0.0.50) holds it against that row in the
+An index is in bounds where it is at most the last row; XLA:TPU (libtpu up to 0.0.50.1) holds it against that row in the
 type of the index, in which row 299 is 43, and drops the updates beyond. The paper's own form, `x.at[index].set` with an
 int8 index on 300 rows, is refused by today's jax with an OverflowError.
 
