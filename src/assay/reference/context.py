@@ -69,6 +69,11 @@ class Context:
         if self.rng is not None:
             self.noise = Noise(self.rng)
 
+    @property
+    def plain(self) -> bool:
+        """Whether this is a run of midpoints alone: nothing is drawn, and what may be off need not be worked out."""
+        return self.rng is not None and self.amplitude == 0
+
     def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...] | None:
         """The declared shapes of an instruction's operands, layouts included; None where it is not of the module."""
         if not self._owners:
@@ -190,7 +195,11 @@ class Context:
                 return mid, rad, error
             re, im = (np.where(np.abs(part) < least, np.copysign(0.0, part), part) for part in (mid.real, mid.imag))
             return re + 1j * im, rad, error
-        small = np.abs(mid) + (0.0 if rad is None else rad) + (0.0 if error is None else error) < least
+        small = (mid < least) & (mid > -least)
+        if not small.any():
+            return mid, rad, error
+        if rad is not None or error is not None:
+            small &= np.abs(mid) + (0.0 if rad is None else rad) + (0.0 if error is None else error) < least
         small &= mid != 0
         if not small.any():
             return mid, rad, error
@@ -211,7 +220,7 @@ class Context:
         always a little low): half of the draw is shared.
         """
         assert self.rng is not None
-        if self.amplitude == 0:
+        if self.plain:
             return settled(dtype, mid, None, und, self.policy)
         shared = 0.0
         if self.alike:

@@ -41,7 +41,7 @@ def operand_error(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> float:
         if name not in ALGORITHM_ERROR:
             raise Unsupported(instr.opcode, f"algorithm={name}")
         return ALGORITHM_ERROR[name]
-    if not ctx.policy.products:
+    if not ctx.policy.products or (ctx.plain and not a.dtype.is_complex):
         return 0.0
     precisions = attributes.precision(instr) or ("default", "default")
     losses = [ctx.policy.operand_loss(precision, x.dtype.name) for precision, x in zip(precisions, (a, b), strict=True)]

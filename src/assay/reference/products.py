@@ -14,6 +14,7 @@ import numpy as np
 from assay.hlo.shape import DType
 from assay.reference.context import Context, unit_roundoff
 from assay.reference.sums import accumulation_type, exactly, infinity_lost, summed, whole
+from assay.reference.threads import threads_for
 from assay.reference.upper import SMALL, operand, upper_bound
 from assay.reference.value import Array, Ball, held_dtype, round_to, total, union, wrap
 
@@ -44,11 +45,18 @@ def sum_of_products(
     steady: gives the elements whose errors may add up, from midpoints, result and magnitude (a sampled run need not
     know). error: what an operand's reduced precision costs, relative to the magnitude.
     """
+    with threads_for(a.mid.size * b.mid.size // max(terms, 1)):
+        return _sum_of_products(ctx, result, a, b, f, terms, steady, error)
+
+
+def _sum_of_products(
+    ctx: Context, result: DType, a: Ball, b: Ball, f: Bilinear, terms: int, steady: Steady, error: float
+) -> Ball:
     within = accumulation_type(ctx, result)
     inner = within or result
     a, b = as_operand(a, result), as_operand(b, result)
     mid = f(a.mid, b.mid)
-    if ctx.rng is not None and ctx.amplitude == 0 and not result.is_complex and np.isfinite(mid).all():
+    if ctx.plain and not result.is_complex and np.isfinite(mid).all():
         return ctx.rounded(result, mid, None, undecided_pairs(a, b, f), known=False)  # nothing is drawn
     magnitude, rad = _magnitude_and_radius(result, a, b, f, terms)
     und = undecided_pairs(a, b, f)

@@ -287,6 +287,8 @@ def settled(
     if rad is not None and not rad.any():
         rad = None
     limit = dtype.part.max
+    if rad is None and not dtype.is_complex and ((mid <= limit) & (mid >= -limit)).all():
+        return Ball(dtype, mid, None, und)
     half_step = limit * unit_roundoff(dtype) * 0.5  # values below limit + half_step round to limit
     size = np.abs(mid) if not dtype.is_complex else np.maximum(np.abs(mid.real), np.abs(mid.imag))
     reach = size if rad is None else size + rad

@@ -76,6 +76,8 @@ def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Arr
     makers = ctx.producers(instr)[: 1 if instr.opcode == "power" else None]
     if not ctx.policy.merges_exponentials or not {"exponential", "parameter"}.issuperset(makers):
         return None
+    if ctx.plain:
+        return np.zeros(())
     size = np.abs(mid)
     usable = np.isfinite(mid) & (size > 0)
     return np.where(usable, 1.1 * unit_roundoff(dtype) * np.abs(np.log(np.where(usable, size, 1.0))) * size, 0.0)
@@ -95,6 +97,8 @@ def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Bal
     where a or b is a power of two. A subnormal reciprocal is rounded to its own step where the target keeps them
     (XLA:CPU takes x / 60000 in f16 as x times a reciprocal of nine bits).
     """
+    if ctx.plain:
+        return np.zeros(())
     u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
     size = np.abs(mid) if rad is None else np.abs(mid) + rad
     share: Array | float = 1.1 * u
