@@ -36,21 +36,19 @@ static inline int64_t row_of(int64_t at, int stride, int k) {
   if (group <= 1) return at + (group == 1 ? (int64_t)(int16_t)stride : stride) * k;
   return at + (int64_t)(int16_t)stride * (k / group) + k % group;
 }
-static int load(VM *vm, uint32_t *out, uint32_t base, int offset, int stride, uint32_t sublanes) {
+/* by: nibble k says which place of the sequence sublane k has. */
+static int load_shuffled(VM *vm, uint32_t *out, uint32_t base, int offset, int stride, uint32_t sublanes, uint32_t by) {
   int64_t at = (int64_t)address(base) + offset;
   for (int k = 0; k < 8; k++)
-    if (sublanes >> k & 1) CHECK(row_ok(vm, row_of(at, stride, k), 0));
+    if (sublanes >> k & 1) CHECK(row_ok(vm, row_of(at, stride, by >> 4 * k & 15), 0));
   for (int k = 0; k < 8; k++) {
-    if (sublanes >> k & 1) memcpy(out + k * 128, vm->vmem + row_of(at, stride, k) * 128, 512);
+    if (sublanes >> k & 1) memcpy(out + k * 128, vm->vmem + row_of(at, stride, by >> 4 * k & 15) * 128, 512);
     else memset(out + k * 128, 0, 512);
   }
   return 0;
 }
-static int load_shuffled(VM *vm, uint32_t *out, uint32_t base, int offset, int stride, uint32_t sublanes, uint32_t by) {
-  uint32_t z[SIZE];
-  CHECK(load(vm, z, base, offset, stride, sublanes));
-  for (int k = 0; k < 8; k++) memcpy(out + k * 128, z + (by >> 4 * k & 7) * 128, 512);
-  return 0;
+static int load(VM *vm, uint32_t *out, uint32_t base, int offset, int stride, uint32_t sublanes) {
+  return load_shuffled(vm, out, base, offset, stride, sublanes, 0x76543210u);
 }
 static int store(VM *vm, const uint32_t *in, const uint8_t *mask, uint32_t base, int offset, int stride, uint32_t sublanes) {
   int64_t at = (int64_t)address(base) + offset;

@@ -62,17 +62,18 @@ def _no_race(m: Machine, space: int, at: int, count: int, write: bool) -> None:
 # Vector memory ---
 
 
-def _rows(m: Machine, r: Sequence[int], write: bool) -> Iterator[tuple[int, int]]:
+def _rows(m: Machine, r: Sequence[int], write: bool, places: Sequence[int] = range(8)) -> Iterator[tuple[int, int]]:
     """(sublane, row) of a record (base, offset, stride, sublanes), each checked. Above the 16 bits of the stride stands
-    how many sublanes follow each other before it is taken; 0 or the sign: one.
+    how many sublanes follow each other before it is taken; 0 or the sign: one. places: which place of that sequence each
+    sublane has.
     """
     at, stride, sublanes = _int(m.s[r[2]]) + r[3], r[4], int(m.s[r[5]])
     group = max(stride >> 16, 1)
     if stride >> 16 >= 1:
         stride = (stride & 0xFFFF ^ 0x8000) - 0x8000
-    for k in range(SUBLANES):
+    for k, place in enumerate(places):
         if sublanes >> k & 1:
-            row = at + stride * (k // group) + k % group
+            row = at + stride * (place // group) + place % group
             _owned(m, VMEM, row, 1, write)
             _no_race(m, VMEM, row * ROW, ROW, write)
             yield k, row
@@ -93,14 +94,14 @@ for _name in ("vld", "vld.bf16"):
     "vld.sshfl",
     "Vsiisi",
     "probe",
-    "nibble k of the pattern is the sublane that sublane k comes from",
+    "nibble k of the pattern says which of 16 rows sublane k comes from; a reshape reads rows 0, 2, 12 and 14 so",
     "CHECK(load_shuffled(vm, V(dst), S(a), b, c, S(d), (uint32_t)imm));",
 )
 def _vld_sshfl(m: Machine, r: Sequence[int]) -> None:
     out = np.zeros((SUBLANES, LANES), np.uint32)
-    for k, row in _rows(m, r, write=False):
+    for k, row in _rows(m, r, write=False, places=[r[6] >> 4 * k & 15 for k in range(SUBLANES)]):
         out[k] = m.vmem[row]
-    m.v[r[1]] = out[[r[6] >> 4 * k & 7 for k in range(SUBLANES)]]
+    m.v[r[1]] = out
 
 
 @op("vst", "vsiis", "probe", _STRIDED, "CHECK(store(vm, V(dst), 0, S(a), b, c, S(d)));")
