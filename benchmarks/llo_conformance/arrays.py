@@ -6,7 +6,10 @@ import jax.numpy as jnp
 from cases import Collector, array
 from jax import lax
 
-SUMS = {"sum": jnp.sum, "max": jnp.max, "min": jnp.min, "prod": jnp.prod}
+SUMS = {
+    "sum": jnp.sum, "max": jnp.max, "min": jnp.min,
+    "prod": lambda x, axis=None: jnp.prod(1 + x / 16 if x.dtype == jnp.float32 else x, axis),  # or most are infinite
+}  # fmt: skip
 
 
 def reduction(c: Collector) -> None:

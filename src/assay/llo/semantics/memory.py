@@ -64,8 +64,8 @@ def _no_race(m: Machine, space: int, at: int, count: int, write: bool) -> None:
 
 def _rows(m: Machine, r: Sequence[int], write: bool, places: Sequence[int] = range(8)) -> Iterator[tuple[int, int]]:
     """(sublane, row) of a record (base, offset, stride, sublanes), each checked. Above the 16 bits of the stride stands
-    how many sublanes follow each other before it is taken; 0 or the sign: one. places: which place of that sequence each
-    sublane has.
+    how many sublanes follow each other before it is taken; 0 or the sign: one. places: which place of that sequence
+    each sublane has.
     """
     at, stride, sublanes = _int(m.s[r[2]]) + r[3], r[4], int(m.s[r[5]])
     group = max(stride >> 16, 1)
