@@ -21,7 +21,7 @@ from assay.errors import AssayError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
 from assay.llo.files import Dump
 from assay.llo.kernel import bits_differ
-from assay.llo.module import ModuleRun, run_module
+from assay.llo.module import KernelRun, ModuleRun, OnKernel, run_module
 
 STAGES = ("original", "final")
 
@@ -42,10 +42,11 @@ class Stage:
     undecided: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list, repr=False)
+    runs: tuple[KernelRun, ...] = field(default=(), repr=False)
 
     def row(self) -> dict[str, Any]:
-        """Without the arrays."""
-        return {k: v for k, v in vars(self).items() if k != "outputs"}
+        """Without the arrays and the kernels."""
+        return {k: v for k, v in vars(self).items() if k not in ("outputs", "runs")}
 
 
 @dataclass
@@ -62,38 +63,45 @@ class Judge:
         self.own = Bounds(self.optimized, self.arguments, self.settings, flushed=self.settings.device_flushes)
 
     def verdict(self, outputs: list[Any]) -> tuple[str, str, float]:
-        """agree, mismatch or unjudged; why; the share of elements that are undecided."""
-        try:
-            return self._verdict(outputs)
-        except (Unsupported, ReferenceLimit) as missing:
-            return "unjudged", f"the reference: {missing}", 0.0
+        return verdict_of(self.bounds, outputs, self.own)
 
-    def _verdict(self, outputs: list[Any]) -> tuple[str, str, float]:
-        balls, sampled = self.bounds.sharp()
-        weighed = self._weighed(balls, sampled, outputs)
-        elements = sum(c.elements for c in weighed.comparisons)
-        open_ = sum(c.undecided for c in weighed.comparisons) / max(elements, 1)
-        if not weighed.outside:
-            return ("unjudged" if elements and open_ == 1.0 else "agree"), "", open_
-        weighed = self._weighed(self.bounds.certain(sampled), sampled, outputs)
-        if not weighed.outside:
-            return "agree", "inside the certain bounds only", open_
-        if not apart(weighed, self.own) and not self._wrong_kernel(weighed, outputs):
-            return "agree", "inside the bounds of the optimized module only", open_
-        return "mismatch", told(weighed), open_
 
-    def _wrong_kernel(self, weighed: Weighed, outputs: list[Any]) -> bool:
-        """Whether some element that the program does not allow is one that the optimized module does not either."""
-        sampled = self.own.sharp()[1]
-        again = self._weighed(self.own.certain(sampled), sampled, outputs)
-        return any(
-            a.outside_mask is not None and b.outside_mask is not None and bool((a.outside_mask & b.outside_mask).any())
-            for a, b in zip(weighed.comparisons, again.comparisons, strict=True)
-        )
+def verdict_of(bounds: Bounds, outputs: list[Any], own: Bounds | None = None) -> tuple[str, str, float]:
+    """agree, mismatch or unjudged; why; the share of elements that are undecided. own: of the optimized module."""
+    try:
+        return _verdict(bounds, outputs, own)
+    except (Unsupported, ReferenceLimit) as missing:
+        return "unjudged", f"the reference: {missing}", 0.0
 
-    def _weighed(self, balls: Any, sampled: list[bool], outputs: list[Any]) -> Weighed:
-        found = compare(self.bounds, balls, outputs)
-        return Weighed(balls, sampled, found, [None] * len(found))
+
+def _verdict(bounds: Bounds, outputs: list[Any], own: Bounds | None) -> tuple[str, str, float]:
+    balls, sampled = bounds.sharp()
+    weighed = _weighed(bounds, balls, sampled, outputs)
+    elements = sum(c.elements for c in weighed.comparisons)
+    open_ = sum(c.undecided for c in weighed.comparisons) / max(elements, 1)
+    if not weighed.outside:
+        return ("unjudged" if elements and open_ == 1.0 else "agree"), "", open_
+    weighed = _weighed(bounds, bounds.certain(sampled), sampled, outputs)
+    if not weighed.outside:
+        return "agree", "inside the certain bounds only", open_
+    if own is not None and not apart(weighed, own) and not _wrong_kernel(weighed, own, outputs):
+        return "agree", "inside the bounds of the optimized module only", open_
+    return "mismatch", told(weighed), open_
+
+
+def _wrong_kernel(weighed: Weighed, own: Bounds, outputs: list[Any]) -> bool:
+    """Whether some element that the program does not allow is one that the optimized module does not either."""
+    sampled = own.sharp()[1]
+    again = _weighed(own, own.certain(sampled), sampled, outputs)
+    return any(
+        a.outside_mask is not None and b.outside_mask is not None and bool((a.outside_mask & b.outside_mask).any())
+        for a, b in zip(weighed.comparisons, again.comparisons, strict=True)
+    )
+
+
+def _weighed(bounds: Bounds, balls: Any, sampled: list[bool], outputs: list[Any]) -> Weighed:
+    found = compare(bounds, balls, outputs)
+    return Weighed(balls, sampled, found, [None] * len(found))
 
 
 def told(weighed: Weighed) -> str:
@@ -108,7 +116,13 @@ def told(weighed: Weighed) -> str:
 
 
 def simulate(
-    judge: Judge, dump: Dump, generation: str, stage: str, deadline_s: float = 300.0, limit: int = 50_000_000
+    judge: Judge,
+    dump: Dump,
+    generation: str,
+    stage: str,
+    deadline_s: float = 300.0,
+    limit: int = 50_000_000,
+    on_kernel: OnKernel | None = None,
 ) -> Stage:
     """Never raises for the program's sake: a failure of our own is told as `failed`."""
     start = time.monotonic()
@@ -121,6 +135,7 @@ def simulate(
         ran = run_module(
             judge.optimized, dump, judge.arguments, generation, judge.settings.policy, stage=stage, limit=limit,
             deadline=deadline,
+            on_kernel=on_kernel,
         )  # fmt: skip
     except Unsupported as missing:
         return Stage("unsupported", str(missing), opcode_of(str(missing)), seconds=time.monotonic() - start)
@@ -137,6 +152,7 @@ def _judged(judge: Judge, ran: ModuleRun, seconds: float) -> Stage:
     outputs = [np.asarray(pair.first) for pair in ran.outputs]
     stage = Stage(
         "", kernels=len(ran.kernels), steps=sum(k.steps for k in ran.kernels), seconds=seconds, outputs=outputs,
+        runs=ran.kernels,
         counts={str(kind): count for kind, count in ran.counts().items()},
     )  # fmt: skip
     if ran.untrusted:
