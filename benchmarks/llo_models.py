@@ -30,7 +30,7 @@ from judging import STAGES, Judge, simulate, verdict_of
 from assay.checking import api
 from assay.checking.bounds import Bounds, Settings
 from assay.errors import AssayError
-from assay.hlo.attributes import called
+from assay.hlo.attributes import called, word
 from assay.hlo.graph import reachable
 from assay.hlo.module import Computation, Instruction, Module
 from assay.inputs.generate import generate
@@ -55,6 +55,9 @@ class Watcher:
     ) -> None:
         name = instruction.name
         if name in self.inside or name in self.outside or name in self.unjudged:
+            return
+        if instruction.opcode == "custom-call" and word(instruction, "custom_call_target") == "AllocateBuffer":
+            self.inside.add(name)  # memory without a value yet
             return
         alone = piece(self.module, computation, instruction)
         given = dict(zip(instruction.operands, operands, strict=True))
