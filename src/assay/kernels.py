@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from assay.checking.api import Request, generation_of
 from assay.checking.bounds import Step
 from assay.emit import Order, emit
-from assay.errors import AssayError, InputError
-from assay.hlo.module import Module
+from assay.errors import AssayError, InputError, ReferenceLimit
+from assay.hlo.module import Computation, Instruction, Module
 from assay.inputs.arguments import load_arguments
 from assay.inputs.generate import generate
 from assay.llo import native
+from assay.llo.code import Code
 from assay.llo.diff import Given, KernelDiff, diff_kernel
 from assay.llo.files import FINAL, ORIGINAL, Dump, KernelFiles, Stage, read_dump
 from assay.llo.kernel import LIMIT, run, same
 from assay.llo.listing import load
 from assay.llo.lowering import lower
 from assay.llo.machine import OPERAND_UNIT
+from assay.llo.module import Value, pairs, run_module
 from assay.llo.operands import Operands, operands_of, scheduled_module
 from assay.llo.trace import trace_of
+from assay.reference.policies import for_target
+from assay.reference.value import Array
 from assay.report.llo_run import RunReport
 from assay.report.llo_trace import page
 from assay.targets.dumps import LIMIT_BYTES, scratch
@@ -182,11 +187,11 @@ def execute(
     operands = operands_of(dumped.module(), _instruction(dumped, files, kernel), dumped.dump.same)
     trace = trace_of(loaded) if traced else None
     code = lower(loaded.kernel, loaded.declared) if trace is None else trace.code
-    given = inputs_of(operands, request, 1)[0]
+    given = inputs_of(operands, request)
     result = run(
         code,
         generation(request),
-        [(shape, same(array)) for shape, array in zip(operands.inputs, given.arrays, strict=True)],
+        list(zip(operands.inputs, given.arrays, strict=True)),
         operands.outputs,
         operands.shared,
         engine=native.run if trace is None else trace.engine,
@@ -204,6 +209,7 @@ def execute(
         tuple(zip(operands.outputs, result.outputs, strict=True)) if result.stop is None else (),
         result.steps,
         result.left,
+        result.flying,
         result.stop,
         result.words,
     )
@@ -223,38 +229,120 @@ def _instruction(dumped: Dumped, files: KernelFiles, kernel: str | None) -> str:
     return kernel if kernel is not None and (dumped.chosen is not None or kernel in dumped.dump.same) else files.name
 
 
-def inputs_of(operands: Operands, request: Request, sets: int) -> list[Given]:
-    """The request's inputs, or `sets` sets drawn by its seed and those after it. Raises InputError."""
+def inputs_of(operands: Operands, request: Request) -> Given:
+    """The request's inputs, or some that are drawn for this kernel alone. Raises InputError."""
     if request.inputs is not None:
-        return [Given(str(request.inputs), tuple(load_arguments(request.inputs, operands.alone)))]
+        arrays = load_arguments(request.inputs, operands.alone)
+        return Given(str(request.inputs), tuple(map(same, arrays)))
     if not operands.inputs:
-        return [Given("no inputs", ())]
-    seeds = range(request.seed, request.seed + sets)
-    return [Given(f"normal, seed {seed}", tuple(generate(operands.alone, seed))) for seed in seeds]
+        return Given("no inputs", ())
+    return Given(f"normal, seed {request.seed}", tuple(map(same, generate(operands.alone, request.seed))))
 
+
+# ---- comparing stages
 
 SETS = 2
+
+
+@dataclass(slots=True)
+class _Handed:
+    """What a program hands to its kernels when it runs: for each kernel the instruction that ran it first, and its
+    inputs.
+    """
+
+    dump: Dump
+    wanted: set[str]
+    label: str = ""
+    instructions: dict[str, str] = field(default_factory=dict)
+    found: dict[str, list[Given]] = field(default_factory=dict)
+
+    def __call__(
+        self, computation: Computation, instruction: Instruction, operands: Sequence[Value], value: Value
+    ) -> None:
+        files = self.dump.kernel(instruction.name)
+        if files is None or files.name not in self.wanted:
+            return
+        sets = self.found.setdefault(files.name, [])
+        if self.instructions.setdefault(files.name, instruction.name) == instruction.name and (
+            not sets or sets[-1].label != self.label
+        ):
+            sets.append(Given(self.label, tuple(pair for operand in operands for pair in pairs(operand))))
 
 
 def diff(
     dumped: Dumped, request: Request, kernel: str | None, limit: int, deadline: float | None, step: Step
 ) -> list[KernelDiff]:
-    """Every kernel that matches, through all its stages. What hinders one kernel is told of it. Raises InputError where
-    nothing matches or there is no HLO.
+    """Every kernel that matches, through all its stages, on what the program hands to it when its kernels run one after
+    the other at their first stage. request.inputs are the program's. What hinders one kernel is told of it. Raises
+    InputError where nothing matches, where there is no HLO, and where the inputs do not fit.
     """
     chosen = dumped.matching(kernel)
     module = dumped.module()
+    handed, missing = _handed(dumped, module, request, {files.name for files in chosen}, limit, deadline, step)
     found = []
     for files in chosen:
-        try:
-            operands = operands_of(module, files.name, dumped.dump.same)
-            inputs = inputs_of(operands, request, SETS)
-        except AssayError as error:
-            if request.inputs is not None and len(chosen) == 1:
-                raise
-            found.append(KernelDiff(files.name, "unverified", str(error), (), None, 0, 0, 0.0))
+        inputs = handed.found.get(files.name)
+        if inputs is None:
+            why = missing.get(files.name) or missing.get("") or "no instruction of the module ran it"
+            found.append(KernelDiff(files.name, "unverified", why, (), None, 0, 0, 0.0))
             continue
+        operands = operands_of(module, handed.instructions[files.name])
         found.append(
             diff_kernel(files, operands, inputs, generation(request), limit=limit, deadline=deadline, step=step)
         )
     return found
+
+
+def _handed(
+    dumped: Dumped,
+    module: Module,
+    request: Request,
+    wanted: set[str],
+    limit: int,
+    deadline: float | None,
+    step: Step,
+) -> tuple[_Handed, dict[str, str]]:
+    """What kernels are handed; why some are not reached, by kernel, and by the empty name for all that are not."""
+    handed = _Handed(dumped.dump, wanted)
+    missing: dict[str, str] = {}
+    codes: dict[str, Code] = {}
+
+    def check() -> None:
+        if deadline is not None and time.monotonic() > deadline:
+            raise ReferenceLimit("out of time before the kernel was reached")
+
+    for handed.label, arguments in _arguments(module, request):
+        step(f"{dumped.name}: what its kernels are handed ({handed.label})")
+        try:
+            ran = run_module(
+                module,
+                dumped.dump,
+                arguments,
+                generation(request),
+                for_target(request.target),
+                limit=limit,
+                codes=codes,
+                on_kernel=handed,
+                deadline=check,
+            )
+        except InputError:
+            raise
+        except AssayError as error:
+            missing[""] = f"the program does not run as far as this kernel: {error}"
+            break
+        for entry in ran.kernels:
+            files = dumped.dump.kernel(entry.name)
+            if files is not None and entry.kind not in ("simulated", "unwritten"):
+                missing.setdefault(files.name, f"{entry.kind} at its first stage: {entry.why}")
+    return handed, missing
+
+
+def _arguments(module: Module, request: Request) -> Iterator[tuple[str, list[Array]]]:
+    if request.inputs is not None:
+        yield str(request.inputs), load_arguments(request.inputs, module)
+        return
+    if not module.entry.parameters:
+        yield "no inputs", []
+        return
+    for seed in range(request.seed, request.seed + SETS):
+        yield f"normal, seed {seed}", generate(module, seed)

@@ -1,7 +1,9 @@
 """Which LLO pass changed what a kernel computes: its stages run one after the other on the same inputs, bit for bit.
 
-A stage is compared with the last one before it that ran. What differs is an element with other bits (a NaN is a NaN),
-an element that depends on memory nobody wrote where it did not before, a trap, or queues that are no longer emptied.
+Inputs must be ones that the program can hand to the kernel: on an index that is out of range by a promise, stages may
+differ. A stage is compared with the last one before it that ran. What differs is an element with other bits (a NaN is a
+NaN), an element that depends on memory nobody wrote where it did not before, a trap, queues that are no longer emptied,
+or a DMA that nobody waits for any more.
 Known: on libtpu 0.0.42.1 to 0.0.52 honest stages agree in every bit, for every pass keeps the order of float operations
 (benchmarks/llo_faults.py counts what does not).
 """
@@ -21,7 +23,7 @@ from assay.hlo.shape import ArrayShape
 from assay.llo import native
 from assay.llo.code import Code
 from assay.llo.files import FINAL, ORIGINAL, KernelFiles, Stage
-from assay.llo.kernel import LIMIT, Engine, Pair, Result, run, same
+from assay.llo.kernel import LIMIT, Engine, Pair, Result, run
 from assay.llo.layout import bits_differ
 from assay.llo.listing import Change, Loaded, changes, load, spelled
 from assay.llo.lowering import lower
@@ -44,10 +46,10 @@ SLOWER, SPARE = 64, 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One set of inputs: where they come from in words, and an array for each input of the kernel."""
+    """One set of inputs: where they come from in words, and the values of each input of the kernel."""
 
     label: str
-    arrays: tuple[Array, ...]
+    arrays: tuple[Pair, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class Value:
 class Difference:
     """Between two stages. stage, since: the first that differs and the last that agrees, as `NN label`. inputs: on
     what. trap: that it stops with, empty where it ends. changed: instructions that only one of the two has, those next
-    to the first value that differs in front; in all there are `changes`.
+    to the first value that differs in front; in all there are `changes`. left: entries of queues that nobody pops, and
+    flying: DMAs that nobody waits for, where the stage before had none.
     """
 
     stage: str
@@ -102,6 +105,7 @@ class Difference:
     trap: str
     outputs: tuple[Wrong, ...]
     left: int
+    flying: int
     first: Value | None
     changed: tuple[Change, ...]
     changes: int
@@ -150,7 +154,7 @@ class _Chain:
         for stage in self.files.stages:
             if self.deadline is not None and time.monotonic() > self.deadline:
                 raise _OutOfTime
-            self.step(f"{self.files.name}: {_name(stage)}")
+            self.step(f"{self.files.name}: stage {stage.number}")
             why = next((why for label, why in SKIPPED if label.fullmatch(stage.label)), "")
             if stage.number < first_real:
                 why = "before the program is whole: units are not chosen yet"
@@ -189,7 +193,7 @@ class _Chain:
                     raise _First(f"{_name(stage)}: {result.words}")
             else:
                 wrong = self._wrong(number, self.last[1][number], result)
-                if wrong or result.stop is not None or (result.left and not self.last[1][number].left):
+                if wrong or result.stop is not None or any(_more(self.last[1][number], result)):
                     self.stages.append(Ran(stage.number, stage.label, "differs", steps=result.steps))
                     return self._told(loaded, given, result, wrong)
             results.append(result)
@@ -201,7 +205,7 @@ class _Chain:
         return None
 
     def _run(self, code: Code, given: Given, engine: Engine, limit: int) -> Result:
-        inputs = [(shape, same(array)) for shape, array in zip(self.operands.inputs, given.arrays, strict=True)]
+        inputs = list(zip(self.operands.inputs, given.arrays, strict=True))
         return run(
             code,
             self.generation,
@@ -251,7 +255,7 @@ class _Chain:
             given.label,
             result.words,
             wrong,
-            result.left if result.stop is None and not self.last[1][0].left else 0,
+            *_more(self.last[1][0], result),
             first,
             tuple(found),
             len(found),
@@ -340,6 +344,11 @@ def compared(shape: ArrayShape, before: Pair, after: Pair) -> Array:
     if before.unwritten is not None:
         differ = differ & ~before.unwritten
     return np.asarray(differ)
+
+
+def _more(before: Result, after: Result) -> tuple[int, int]:
+    """Entries of queues, and DMAs, that are left at the end where there were none."""
+    return after.left if not before.left else 0, after.flying if not before.flying else 0
 
 
 def _value(array: Array, place: tuple[int, ...]) -> str:

@@ -33,6 +33,7 @@ _NO_KERNEL = re.compile(r"TLP|<.*>")
 # Fragments, statistics and the like: no whole program.
 _NO_STAGE = re.compile(
     r"DGO-.*|schedule-analysis.*|.*fingerprints|critical-path|region-expansion.*|.*utilization.*|deduplication-map"
+    r"|register-pressure.*"
 )
 _MAP = "deduplication-map"
 

@@ -46,4 +46,4 @@ def run(code: Code, machine: Machine, limit: int, hook: Callable[[int], None] | 
             if hook is not None:
                 hook(at)
             at += 1
-    return Outcome(steps, stop, sum(len(entries) for entries in machine.queues.values()))
+    return Outcome(steps, stop, sum(len(entries) for entries in machine.queues.values()), machine.flying)

@@ -55,7 +55,8 @@ def same(array: Array) -> Pair:
 @dataclass(frozen=True, slots=True)
 class Result:
     """stop: the trap that ended a run; then there are no outputs. steps: records executed in the first run. left:
-    entries of queues that nobody popped. unsteady: whether only one of the two runs ended in a trap.
+    entries of queues that nobody popped. flying: DMAs that nobody waited for. unsteady: whether only one of the two
+    runs ended in a trap.
     """
 
     outputs: tuple[Pair, ...]
@@ -63,6 +64,7 @@ class Result:
     steps: int
     left: int
     unsteady: bool = False
+    flying: int = 0
 
     @property
     def words(self) -> str:
@@ -118,7 +120,7 @@ def run(
     found = []
     for argument, shape, at, bt in zip(arguments[len(inputs) :], outputs, places, others, strict=True):
         found.append(joined(shape, _words(machine, argument, shape, at), _words(other, argument, shape, bt)))
-    return Result(tuple(found), None, first.steps, first.left)
+    return Result(tuple(found), None, first.steps, first.left, flying=first.flying)
 
 
 def check_operands(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> None:

@@ -159,10 +159,10 @@ def run(code: Code, machine: Machine, limit: int) -> Outcome:
     sizes = [len(machine.owners[space]) for space in SPACES] + [machine.fill, int(machine.implicit_latch)]
     sizes_words = np.array(sizes, np.int64)
     records = np.ascontiguousarray(code.records, np.int32)
-    out = np.zeros(8, np.int64)
+    out = np.zeros(9, np.int64)
     library.assay_llo_run(given, sizes_words.ctypes.data, records.ctypes.data, limit, out.ctypes.data)
-    steps, trap, at, *detail, left = (int(x) for x in out)
+    steps, trap, at, *detail, left, flying = (int(x) for x in out)
     stop = None
     if trap:
         stop = Stop(Trap(trap), at, int(code.lines[at]), tuple(detail[: DETAILS[Trap(trap)]]))
-    return Outcome(steps, stop, left)
+    return Outcome(steps, stop, left, flying)

@@ -56,8 +56,8 @@ class StageSize:
 class KernelStats:
     """bundles: of the last stage, which run in as many cycles if nothing jumps or waits; 0 where they were not dumped.
     empty: of them, those that issue nothing. slots: how many instructions go through each. full: in how many bundles a
-    slot has at least one. opcodes: of the last stage that can be read, without units. unmodelled: opcodes of any stage
-    without a meaning in the simulator, with the number of stages that have them.
+    slot has at least one. opcodes: of the last stage that can be read, without units. unmodelled: opcodes without a
+    meaning in the simulator, with the stages, as `NN label`, that have them.
     """
 
     name: str
@@ -67,12 +67,19 @@ class KernelStats:
     slots: Mapping[str, int]
     full: Mapping[str, int]
     opcodes: Mapping[str, int]
-    unmodelled: Mapping[str, int]
+    unmodelled: Mapping[str, tuple[str, ...]]
+
+    @property
+    def hindered(self) -> list[str]:
+        """Opcodes for whose sake the first stage or the last cannot be run."""
+        ends = (ORIGINAL, FINAL)
+        return [name for name, where in self.unmodelled.items() if any(w.split(" ", 1)[1] in ends for w in where)]
 
 
 def stats(files: KernelFiles) -> KernelStats:
     """Reads every stage of a kernel from `original` on; one that cannot be read is told among `stages`."""
-    sizes, unmodelled = [], Counter[str]()
+    sizes: list[StageSize] = []
+    unmodelled: dict[str, tuple[str, ...]] = {}
     last: Kernel | None = None
     final: tuple[Bundle, ...] = ()
     first = next((stage.number for stage in files.stages if stage.label == ORIGINAL), 0)
@@ -86,7 +93,8 @@ def stats(files: KernelFiles) -> KernelStats:
             continue
         parts = len(kernel.regions) or len(kernel.bundles)
         sizes.append(StageSize(stage.number, stage.label, stage.form, kernel.instructions, parts))
-        unmodelled.update(set(unknown_opcodes(kernel)))
+        for name in unknown_opcodes(kernel):
+            unmodelled[name] = (*unmodelled.get(name, ()), f"{stage.number:02d} {stage.label}")
         last = kernel
         final = kernel.bundles if stage.label == FINAL else ()
     counted = [issued(bundle) for bundle in final]
@@ -98,7 +106,7 @@ def stats(files: KernelFiles) -> KernelStats:
         {name: sum(counts[name] for counts in counted) for name in SLOTS},
         {name: sum(counts[name] > 0 for counts in counted) for name in SLOTS},
         {} if last is None else opcodes(last),
-        dict(unmodelled.most_common()),
+        unmodelled,
     )
 
 

@@ -18,7 +18,7 @@ from assay.llo.kernel import Result
 from assay.llo.listing import Loaded
 from assay.llo.lowering import lower
 from assay.llo.lowering.regions import PHIS
-from assay.llo.machine import Machine, Outcome
+from assay.llo.machine import NAN_FILL, Machine, Outcome
 from assay.llo.program import Instruction, Kernel
 from assay.llo.semantics.table import BY_NUMBER
 
@@ -138,8 +138,8 @@ def summary(vector: Words, opcode: str) -> Summary:
     if not kind:
         integers = any(word in opcode for word in _WORDS)
         exponents = vector >> np.uint32(23) & np.uint32(255)
-        plausible = bool((((exponents > 64) & (exponents < 192)) | (vector << np.uint32(1) == 0)).all())
-        kind = "s32" if integers or not plausible else "f32"
+        plausible = ((exponents > 64) & (exponents < 192)) | (vector << np.uint32(1) == 0) | (vector == NAN_FILL)
+        kind = "f32" if plausible.all() and not integers else "s32"
     numbers = floats.astype(np.float64) if kind == "f32" else vector.view(np.int32).astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:
@@ -150,7 +150,9 @@ def summary(vector: Words, opcode: str) -> Summary:
 
 @dataclass(frozen=True, slots=True)
 class FirstValue:
-    """The first value, in the order of the second stage's text, that two stages both name and that differs."""
+    """The first vector or mask, in the order of the second stage's text, that two stages both name and that differs;
+    scalars are addresses as well, and those may be others in any stage.
+    """
 
     name: str
     before: Did
@@ -162,7 +164,7 @@ def first_difference(before: Trace, after: Trace) -> FirstValue | None:
     named = {did.instruction.dst.name: did for did in before.did if did.instruction.dst is not None and did.times}
     for did in after.did:
         dst = did.instruction.dst
-        other = named.get(dst.name) if dst is not None and did.times else None
+        other = named.get(dst.name) if dst is not None and dst.kind in ("V", "M") and did.times else None
         if dst is not None and other is not None and other.digest != did.digest:
             return FirstValue(dst.name, other, did)
     return None

@@ -123,6 +123,8 @@ def _show_difference(difference: Difference, console: Console) -> None:
     lines += [_wrong(wrong) for wrong in difference.outputs]
     if difference.left:
         lines.append(f"{difference.left} entries of queues are left that nobody pops; before there were none")
+    if difference.flying:
+        lines.append(f"{difference.flying} DMAs are never waited for; before there were none")
     if (first := difference.first) is not None:
         lines.append(f"first value that differs: %{first.name}")
         lines.append(f"- {first.line_before:>6}  {first.before}    {first.was}")
@@ -235,6 +237,7 @@ def _difference(difference: Difference | None) -> dict[str, Any] | None:
             for wrong in difference.outputs
         ],
         "left_in_queues": difference.left,
+        "never_waited_for": difference.flying,
         "first_value": None
         if first is None
         else {

@@ -33,6 +33,7 @@ class RunReport:
     outputs: tuple[tuple[ArrayShape, Pair], ...]
     steps: int
     left: int
+    flying: int
     stop: Stop | None
     words: str
 
@@ -55,6 +56,8 @@ def show(report: RunReport, console: Console) -> None:
     console.print(line, soft_wrap=True)
     if report.left:
         console.print(Text(f"{report.left} entries of queues are left that nobody pops"))
+    if report.flying:
+        console.print(Text(f"{report.flying} DMAs are never waited for"))
     if not report.outputs:
         return
     rows = table("output", "shape", "elements", "unwritten", "least", "greatest", "mean", "")
@@ -103,6 +106,7 @@ def as_dict(report: RunReport) -> dict[str, Any]:
         else {"kind": stop.trap.name, "line": stop.line, "record": stop.record, "words": report.words},
         "records": report.steps,
         "left_in_queues": report.left,
+        "never_waited_for": report.flying,
         "outputs": [
             {
                 "shape": list(shape.dims),

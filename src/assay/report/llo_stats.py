@@ -38,7 +38,7 @@ def show(programs: Sequence[ProgramStats], console: Console, verbose: bool = Fal
             size = f"{ends[0]} -> {ends[-1]}" if len(ends) > 1 else f"{ends[0]}" if ends else ""
             cells = [str(kernel.slots[name]) if kernel.bundles else "" for name in SLOTS]
             bundles = [str(kernel.bundles), str(kernel.empty)] if kernel.bundles else ["", ""]
-            rows.add_row(kernel.name, str(len(kernel.stages)), size, *bundles, *cells, str(len(kernel.unmodelled)))
+            rows.add_row(kernel.name, str(len(kernel.stages)), size, *bundles, *cells, str(len(kernel.hindered)))
         console.print(rows)
         for kernel in program.kernels:
             _details(kernel, console, verbose)
@@ -56,9 +56,13 @@ def _details(kernel: KernelStats, console: Console, verbose: bool) -> None:
     for stage in kernel.stages:
         if stage.why:
             console.print(Text(f"{kernel.name}, {stage.number:02d} {stage.label}: {stage.why}", style="yellow"))
-    if kernel.unmodelled:
-        words = ", ".join(f"{name} (in {count} stages)" for name, count in kernel.unmodelled.items())
+    if kernel.hindered:
+        words = ", ".join(f"{name} ({', '.join(kernel.unmodelled[name])})" for name in kernel.hindered)
         console.print(Text(f"{kernel.name}: not modelled: {words}", style="yellow"), soft_wrap=True)
+    between = [name for name in kernel.unmodelled if name not in kernel.hindered]
+    if verbose and between:
+        words = ", ".join(f"{name} ({', '.join(kernel.unmodelled[name])})" for name in between)
+        console.print(Text(f"{kernel.name}: not modelled, in stages between: {words}"), soft_wrap=True)
     shown = list(kernel.opcodes.items())
     if not verbose:
         shown = shown[:MOST_OPCODES]
@@ -96,7 +100,7 @@ def _kernel(kernel: KernelStats) -> dict[str, Any]:
         "empty_bundles": kernel.empty,
         "slots": {name: {"issued": kernel.slots[name], "bundles": kernel.full[name]} for name in SLOTS},
         "opcodes": dict(kernel.opcodes),
-        "unmodelled": dict(kernel.unmodelled),
+        "unmodelled": {name: list(where) for name, where in kernel.unmodelled.items()},
         "stages": [
             {
                 "number": s.number,

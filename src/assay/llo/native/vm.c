@@ -23,7 +23,7 @@ static void release(VM *vm) {
 }
 
 /* given: v, m, s, hbm, vmem, smem, sflag, four maps of owners. sizes: units of the four spaces, fill, implicit latch.
-   out: steps, trap (0 none), record, four words of detail, entries left in queues. */
+   out: steps, trap (0 none), record, four words of detail, entries left in queues, DMAs in flight. */
 void assay_llo_run(void *const *given, const int64_t *sizes, const int32_t *records, int64_t limit, int64_t *out) {
   VM *vm = calloc(1, sizeof(VM));
   vm->v = given[0], vm->m = given[1], vm->s = given[2];
@@ -53,7 +53,7 @@ void assay_llo_run(void *const *given, const int64_t *sizes, const int32_t *reco
     at++;
   }
   release(vm);
-  out[0] = steps, out[1] = vm->trap, out[2] = at, out[7] = vm->left;
+  out[0] = steps, out[1] = vm->trap, out[2] = at, out[7] = vm->left, out[8] = vm->flying;
   for (int k = 0; k < 4; k++) out[3 + k] = vm->detail[k];
   free(vm);
 }
