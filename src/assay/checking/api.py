@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from assay.checking.bounds import KINDS, Settings, Step
-from assay.checking.judge import judge, refusal, same_bits
-from assay.checking.target import Evaluated, Executed, Target
+from assay.checking.judge import Target, judge, refusal, same_bits
+from assay.checking.simulated import Simulated
+from assay.checking.target import Evaluated, Executed
 from assay.errors import AssayError, InputError, ProgramError, ToolchainError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
@@ -46,7 +47,8 @@ class Request:
     compilation. flags: of the worker's process, XLA's, or libtpu's where that compiles. inputs: an .npz file. classes:
     of drawn inputs. memory_limit: bytes, for the reference and the worker each. timeout_s: of one request to the
     worker. policy: what the target may do (see `assay.reference.policies`), its own where None. accumulation:
-    `probable` or `certain` bounds of sums. bounds: `auto`, `ball` or `sampled` (see `assay.checking.bounds`).
+    `probable` or `certain` bounds of sums. bounds: `auto`, `ball` or `sampled` (see `assay.checking.bounds`). through:
+    which of the compiler's programs runs where there is no device, one of THROUGH.
     """
 
     target: str = "cpu"
@@ -63,7 +65,13 @@ class Request:
     policy: str | None = None
     accumulation: str = "probable"
     bounds: str = "auto"
+    through: str = "hlo"
 
+
+THROUGH = {
+    "hlo": "the optimized module, in the reference: a wrong rewrite shows, a wrong kernel does not",
+    "llo": "the low-level program of every kernel, in the simulator (TPU)",
+}
 
 ACCUMULATIONS = {
     "probable": "a sum is off by at most 8 sqrt(n) u times its terms' sizes, except with probability 3e-14",
@@ -73,11 +81,14 @@ ACCUMULATIONS = {
 
 def refuse_unknown_names(request: Request) -> None:
     """Raises InputError, with the nearest name, where a policy, an accumulation or a kind of bounds is none."""
+    if request.through == "llo" and generation_of(request.target) is None:
+        raise InputError(f"--through llo: {request.target} has no LLO; name a TPU's compiler, e.g. --target tpu:v5e")
     if request.target in TARGETS and request.policy is not None:
         named(request.policy, request.target)
     for what, name, known in (
         ("accumulation", request.accumulation, ACCUMULATIONS),
         ("bounds", request.bounds, KINDS),
+        ("through", request.through, THROUGH),
     ):
         if name not in known:
             near = [k for k in known if name and k.startswith(name)] or get_close_matches(name, known, 1)
@@ -249,22 +260,21 @@ def _check(
     if (refused := refusal(program, settings)) is not None:
         return [refused]
     results: list[CaseResult] = []
-    target = target_for(program, request, worker, settings)
-    for inputs, arguments in inputs_for(program, request):
-        label = f"{program.name} ({inputs})"
-        telling = partial(tell, step, label)
-        drawn_again = bool(results) and request.classes == DEFAULT_CLASSES
-        try:
-            result = judge(program, arguments, inputs, target, settings, telling, if_exact=drawn_again)
-        except InputError:
-            raise
-        except AssayError as error:  # one case that we fail on is not to cost the others
-            result = CaseResult(program.name, inputs, Verdict.UNVERIFIED, str(error))
-        if result is not None:
-            results.append(result)
-            if drawn_again:
-                break  # an exact class was found: no other is drawn
-    target.close()
+    with closing(target_for(program, request, worker, settings)) as target:
+        for inputs, arguments in inputs_for(program, request):
+            label = f"{program.name} ({inputs})"
+            telling = partial(tell, step, label)
+            drawn_again = bool(results) and request.classes == DEFAULT_CLASSES
+            try:
+                result = judge(program, arguments, inputs, target, settings, telling, if_exact=drawn_again)
+            except InputError:
+                raise
+            except AssayError as error:  # one case that we fail on is not to cost the others
+                result = CaseResult(program.name, inputs, Verdict.UNVERIFIED, str(error))
+            if result is not None:
+                results.append(result)
+                if drawn_again:
+                    break  # an exact class was found: no other is drawn
     return results
 
 
@@ -273,6 +283,8 @@ def target_for(program: Program, request: Request, worker: Worker, settings: Set
     generation = generation_of(request.target)
     if generation is None:
         return Executed(worker, program)
+    if request.through == "llo":
+        return Simulated(worker, program, settings, generation, request.flags)
     return Evaluated(worker, program, settings, generation, request.flags)
 
 

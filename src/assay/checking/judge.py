@@ -10,7 +10,8 @@ from typing import NoReturn
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
-from assay.checking.target import Evaluated, Executed, Target
+from assay.checking.simulated import Simulated, Stopped
+from assay.checking.target import Evaluated, Executed
 from assay.checking.weigh import Weighed, weigh, weigh_again, weigh_other
 from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
 from assay.oracle.compare import OutputComparison
@@ -56,6 +57,9 @@ def refusal(program: Program, settings: Settings) -> CaseResult | None:
     size = f"{need / 2**30:.1f} GiB or more, the limit is {limit / 2**30:.1f} GiB"
     why = f"the reference needs {size}; raise it with --memory"
     return CaseResult(program.name, "", Verdict.UNVERIFIED, why)
+
+
+Target = Executed | Evaluated | Simulated
 
 
 class _Decided(Exception):
@@ -117,7 +121,10 @@ class _Case:
 
     def run_once(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
         try:
-            return self.target.outputs(self.arguments, options, self.seconds, self.step, twice)
+            found = self.target.outputs(self.arguments, options, self.seconds, self.step, twice)
+            if isinstance(self.target, Simulated) and twice:
+                self.notes.append(self.target.note)
+            return found
         except RequestRefused as refused:
             if refused.type in ("UnknownOption", "BadOption"):
                 raise InputError(f"--option: {one_line(refused.message)}") from refused
@@ -125,6 +132,8 @@ class _Case:
                 advice = "take jax.debug.print, pure_callback and the like out"
                 self.decide(Verdict.UNVERIFIED, f"unsupported: the program calls back into Python; {advice}")
             self.decide(Verdict.INVALID, f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}")
+        except Stopped as stopped:
+            self.decide(stopped.verdict, stopped.why)
 
     def confirm_death(self, options: Mapping[str, str], twice: bool, death: WorkerDied) -> None:
         """Decides on a crash or a hang: seen again in a fresh process it is the program's, else it is noted as such."""
@@ -157,7 +166,7 @@ class _Case:
         """A result outside the bound: made sure of, then classed."""
         self.step("making sure of the mismatch")
         sure = self.told_by(weigh_again(self.bounds, target, weighed))
-        if sure.wrong and isinstance(self.target, Evaluated) and not self.target.stands(sure):
+        if sure.wrong and not isinstance(self.target, Executed) and not self.target.stands(sure):
             self.notes.append("outside the program's bounds, where those of the optimized module reach as well")
             return self.result(Verdict.AGREE, "", sure, target)
         if not sure.wrong:

@@ -54,7 +54,7 @@ class Executed:
         start = time.monotonic()
         first = self._results(compiled, arguments)
         second = self._results(compiled, arguments) if twice else first
-        _spent(seconds, "run", time.monotonic() - start)
+        spent(seconds, "run", time.monotonic() - start)
         return first, second
 
     def close(self) -> None:
@@ -63,11 +63,11 @@ class Executed:
 
     def _executable(self, options: Mapping[str, str], seconds: dict[str, float], step: Step) -> Compiled:
         """The program compiled with `options`, by the process that the worker has now."""
-        key = _key(options)
+        key = key_of(options)
         if key not in self._compiled or not self.worker.holds(self._compiled[key]):
             step("compiling")
             self._compiled[key] = cpu.compile(self.worker, self.program.payload, self.program.kind, options)
-            _spent(seconds, "compile", self._compiled[key].seconds)
+            spent(seconds, "compile", self._compiled[key].seconds)
         return self._compiled[key]
 
     def _results(self, compiled: Compiled, arguments: Sequence[Array]) -> list[Array]:
@@ -96,18 +96,18 @@ class Evaluated:
         self, arguments: Sequence[Array], options: Mapping[str, str], seconds: dict[str, float], step: Step, twice: bool
     ) -> Outputs:
         """Of one evaluation of the optimized module, which needs no second."""
-        key = _key(options)
+        key = key_of(options)
         if key not in self._optimized:
             step("compiling")
             payload, kind = self.program.payload, self.program.kind
             made = tpu_aot.compile(self.worker, payload, kind, self.generation, options, flags=self.flags)
-            _spent(seconds, "compile", made.seconds)
-            self._optimized[key] = _read(self.program, made)
+            spent(seconds, "compile", made.seconds)
+            self._optimized[key] = read_optimized(self.program, made)
         step("evaluating the optimized module")
         start = time.monotonic()
         self.own = Bounds(self._optimized[key], arguments, self.settings, step, flushed=self.settings.device_flushes)
         results = stored(self.own.middle())
-        _spent(seconds, "optimized", time.monotonic() - start)
+        spent(seconds, "optimized", time.monotonic() - start)
         return results, results
 
     def close(self) -> None:
@@ -133,9 +133,6 @@ class Evaluated:
         return dataclasses.replace(weighed, comparisons=comparisons)
 
 
-Target = Executed | Evaluated
-
-
 NEAR = 2.0**-40
 """Relative: thousands of float64's roundings, and a ten-thousandth of one of f32's."""
 
@@ -156,15 +153,15 @@ def same_number(a: Ball, b: Ball) -> Array:
     return same
 
 
-def _key(options: Mapping[str, str]) -> str:
+def key_of(options: Mapping[str, str]) -> str:
     return repr(sorted(options.items()))
 
 
-def _spent(seconds: dict[str, float], name: str, more: float) -> None:
+def spent(seconds: dict[str, float], name: str, more: float) -> None:
     seconds[name] = seconds.get(name, 0.0) + more
 
 
-def _read(program: Program, made: AheadOfTime) -> Module:
+def read_optimized(program: Program, made: AheadOfTime) -> Module:
     """The module that the compiler made of `program`. Raises HloSyntaxError where it cannot be read, WorkerError where
     it takes or gives other arrays.
     """

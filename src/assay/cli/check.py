@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from assay.checking.api import TARGETS, Request, check_path, command_line
+from assay.checking.api import TARGETS, THROUGH, Request, check_path, command_line
 from assay.checking.bounds import KINDS
 from assay.cli.options import (
     Accumulation,
@@ -56,6 +56,10 @@ def command(
     policy: Policy = None,
     accumulation: Accumulation = "probable",
     bounds: Annotated[str, typer.Option(help=f"How results are bounded: {', '.join(KINDS)}.")] = "auto",
+    through: Annotated[
+        str,
+        typer.Option(help="Without a device: " + "; ".join(f"{name}: {what}" for name, what in THROUGH.items()) + "."),
+    ] = "hlo",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every case and every output.")] = False,
 ) -> None:
     """Compile PROGRAM, run it, and compare every element with what a correct compiler may answer.
@@ -77,6 +81,7 @@ def command(
         policy=policy,
         accumulation=accumulation,
         bounds=bounds,
+        through=through,
     )
     refuse_json(json)
     with Progress() as progress:

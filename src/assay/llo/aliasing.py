@@ -11,7 +11,7 @@ import json
 import re
 
 from assay.hlo.module import Instruction
-from assay.hlo.shape import Shape, TupleShape, leaves
+from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 
 _ALIAS = re.compile(r"\{(?P<output>[\d, ]*)\}:\s*\((?P<operand>\d+),\s*\{(?P<inside>[\d, ]*)\}")
 
@@ -44,11 +44,11 @@ def _groups(text: str) -> list[list[int]]:
 
 
 def _count(shape: Shape) -> int:
-    return sum(1 for _ in leaves(shape))
+    return sum(1 for leaf in leaves(shape) if isinstance(leaf, ArrayShape))
 
 
 def _number(shape: Shape, path: str) -> int:
-    """The number of the leaf at `path`, as `1, 0`."""
+    """The number of the array at `path`, as `1, 0`."""
     before = 0
     for index in (int(step) for step in path.split(",") if step.strip()):
         assert isinstance(shape, TupleShape)

@@ -91,14 +91,19 @@ def run_module(
     stage: str = "original",
     engine: Engine = native.run,
     limit: int = LIMIT,
+    codes: dict[str, Code] | None = None,
     on_kernel: OnKernel | None = None,
     deadline: Callable[[], None] | None = None,
 ) -> ModuleRun:
-    """arguments: one for each parameter of array shape, tuples flattened. on_kernel: called with operands and result of
-    each kernel that was simulated. deadline: called between instructions; may raise. Raises InputError where arguments
-    do not fit, Unsupported where neither simulator nor reference has an instruction.
+    """arguments: one for each parameter of array shape, tuples flattened. codes: what was lowered before of the same
+    dump and stage, by kernel; this run adds to it. on_kernel: called with operands and result of each kernel that was
+    simulated. deadline: called between instructions; may raise.
+
+    Raises InputError where arguments do not fit, Unsupported where neither simulator nor reference has an instruction,
+    UnwrittenChoice.
     """
-    runner = _Runner(module, dump, generation, policy, stage, engine, limit, on_kernel, deadline)
+    lowered = {} if codes is None else codes
+    runner = _Runner(module, dump, generation, policy, stage, engine, limit, lowered, on_kernel, deadline)
     given = list(arguments)
     wanted = [leaf for p in module.entry.parameters for leaf in leaves(p.shape) if isinstance(leaf, ArrayShape)]
     if [a.shape for a in given] != [leaf.dims for leaf in wanted]:
@@ -133,10 +138,10 @@ class _Runner:
     stage: str
     engine: Engine
     limit: int
+    codes: dict[str, Code]
     on_kernel: OnKernel | None
     deadline: Callable[[], None] | None
     kernels: dict[str, KernelRun] = field(default_factory=dict)
-    codes: dict[str, Code] = field(default_factory=dict)
     steps: Steps = field(init=False)
     dead_after: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     apart: int = 0
@@ -206,7 +211,8 @@ class _Runner:
         self, entry: KernelRun, computation: Computation, instruction: Instruction, operands: list[Value]
     ) -> Value | None:
         """None where it cannot be had."""
-        shapes = [s for o in computation.operands(instruction) for s in leaves(o.shape) if isinstance(s, ArrayShape)]
+        given = tuple(operand.shape for operand in computation.operands(instruction))
+        shapes = [leaf for shape in given for leaf in leaves(shape) if isinstance(leaf, ArrayShape)]
         arrays = [pair for operand in operands for pair in pairs(operand)]
         outputs = [leaf for leaf in leaves(instruction.shape) if isinstance(leaf, ArrayShape)]
         try:
@@ -215,7 +221,7 @@ class _Runner:
                 self.generation,
                 list(zip(shapes, arrays, strict=True)),
                 outputs,
-                shared_memory(instruction, len(arrays)),
+                shared_memory(instruction, len(arrays), given),
                 engine=self.engine,
                 limit=self.limit,
             )

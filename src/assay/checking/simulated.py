@@ -1,0 +1,177 @@
+"""A TPU that is not there, down to its kernels: the LLO that the compiler made of a program runs in the simulator.
+
+Results are compared with the program's bounds, as a device's are; where one lies outside, it is wrong if it lies
+outside the optimized module's own bounds too (a wrong kernel), or if that module's bounds do not meet the program's (a
+wrong rewrite). Two runs in memory that held other things before stand for two runs on a device: an output that depends
+on memory that nobody wrote differs between them.
+
+Nothing is judged where a kernel did not run: an opcode that is not modelled, or a step limit, leaves the program
+unverified.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.target import Outputs, apart, key_of, read_optimized, spent
+from assay.checking.weigh import Weighed, weigh, weigh_again
+from assay.errors import ReferenceLimit, Unsupported
+from assay.hlo.module import Module
+from assay.llo.code import Code
+from assay.llo.files import Dump, read_dump
+from assay.llo.machine import Trap
+from assay.llo.module import KernelRun, ModuleRun, UnwrittenChoice, run_module
+from assay.oracle.verdict import Verdict
+from assay.programs.program import Program
+from assay.reference.value import Array
+from assay.targets import tpu_aot
+from assay.targets.dumps import scratch
+from assay.toolchain import Worker
+
+PASSES = "post-delay-converter|final_bundles|deduplication-map"
+"""What the device would run, the memory that it declares, and which kernels are one."""
+
+
+class Stopped(Exception):
+    """A kernel did what no right program does, and so the run has no result; carries the verdict."""
+
+    def __init__(self, verdict: Verdict, why: str) -> None:
+        super().__init__(why)
+        self.verdict = verdict
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    module: Module
+    dump: Dump
+    codes: dict[str, Code]
+
+
+@dataclass(slots=True)
+class Simulated:
+    """A target as `assay.checking.target` has them. last: the run whose results are being judged."""
+
+    worker: Worker
+    program: Program
+    settings: Settings
+    generation: str
+    flags: tuple[str, ...] = ()
+    own: Bounds | None = None
+    last: ModuleRun | None = None
+    _built: dict[str, _Built] = field(default_factory=dict)
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    def outputs(
+        self, arguments: Sequence[Array], options: Mapping[str, str], seconds: dict[str, float], step: Step, twice: bool
+    ) -> Outputs:
+        """Of a run in memory of one pattern and of another. Raises Stopped."""
+        built = self._build(options, seconds, step)
+        self.own = Bounds(built.module, arguments, self.settings, step, flushed=self.settings.device_flushes)
+        start = time.monotonic()
+        count = 0
+
+        def deadline() -> None:
+            nonlocal count
+            count += 1
+            if count % 16 == 0:
+                step(f"simulating, instruction {count}")
+            if time.monotonic() - start > self.settings.reference_timeout_s:
+                limit = f"{self.settings.reference_timeout_s:.0f} s"
+                raise ReferenceLimit(f"the simulation takes longer than {limit}; raise it with --reference-timeout")
+
+        try:
+            self.last = run_module(
+                built.module,
+                built.dump,
+                arguments,
+                self.generation,
+                self.settings.own or self.settings.policy,
+                stage="final",
+                codes=built.codes,
+                deadline=deadline,
+            )
+        except UnwrittenChoice as choice:
+            raise Stopped(Verdict.NONDETERMINISTIC, str(choice)) from choice
+        finally:
+            spent(seconds, "simulate", time.monotonic() - start)
+        for kernel in self.last.untrusted:
+            _refuse(kernel)
+        return [p.first for p in self.last.outputs], [p.second for p in self.last.outputs]
+
+    def close(self) -> None:
+        self._open.close()
+
+    @property
+    def note(self) -> str:
+        """What ran, in words."""
+        kernels = () if self.last is None else self.last.kernels
+        steps = sum(kernel.steps for kernel in kernels)
+        return f"through LLO: {len(kernels)} kernel{'s' * (len(kernels) != 1)} simulated, {steps} instructions"
+
+    def stands(self, weighed: Weighed) -> bool:
+        """Whether what was found wrong is outside the optimized module's own bounds as well, or those do not meet the
+        program's.
+        """
+        assert self.own is not None, "nothing was simulated"
+        assert self.last is not None
+        return apart(weighed, self.own) or _outside(weighed, self.own, [p.first for p in self.last.outputs])
+
+    def decided(self, weighed: Weighed, bounds: Bounds) -> Weighed:
+        """`weighed`: what rounding may decide either way, it decided."""
+        return weighed
+
+    def _build(self, options: Mapping[str, str], seconds: dict[str, float], step: Step) -> _Built:
+        key = key_of(options)
+        if key not in self._built:
+            step("compiling")
+            folder = self._open.enter_context(scratch())
+            payload, kind = self.program.payload, self.program.kind
+            made = tpu_aot.compile(
+                self.worker,
+                payload,
+                kind,
+                self.generation,
+                options,
+                dump=folder,
+                llo=True,
+                llo_passes=PASSES,
+                flags=self.flags,
+            )
+            spent(seconds, "compile", made.seconds)
+            module = read_optimized(self.program, made)
+            llo = folder / tpu_aot.LLO_FOLDER
+            dump = read_dump(llo) if any(llo.glob("*-final_bundles.txt")) else Dump(llo, {}, {})
+            self._built[key] = _Built(module, dump, {})
+        return self._built[key]
+
+
+def _refuse(kernel: KernelRun) -> None:
+    """Raises for a kernel that gave no result."""
+    if kernel.kind == "unsupported":
+        raise Unsupported(kernel.why, f"in the kernel {kernel.name}")
+    if kernel.kind == "missing":
+        raise Unsupported("LLO", kernel.why)
+    assert kernel.stop is not None
+    why = f"kernel {kernel.name}, {kernel.why}"
+    if kernel.stop.trap is Trap.STEP_LIMIT:
+        raise ReferenceLimit(why)
+    raise Stopped(Verdict.HANG if kernel.stop.trap is Trap.DEADLOCK else Verdict.CRASH, why)
+
+
+def _outside(weighed: Weighed, own: Bounds, target: list[Array]) -> bool:
+    """Whether an element found wrong is one that the optimized module does not allow either."""
+    mine = weigh(own, target)
+    if mine.wrong:
+        mine = weigh_again(own, target, mine)
+    for compared, other in zip(weighed.comparisons, mine.comparisons, strict=True):
+        a, b = compared.outside_mask, other.outside_mask
+        if a is not None and b is not None and bool(np.any(a & b)):
+            return True
+    return False
