@@ -131,6 +131,29 @@ def test_bits_agree(source, target):
         assert_agree(lambda x: lax.bitcast_convert_type(x, source), parts, policy=POLICY, decided=False)
 
 
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [(w, n) for w in ("int8", "uint8", "uint32", "int64", "bfloat16") for n in ("int4", "uint2")] + [("int4", "uint2")],
+)
+def test_bits_below_a_byte_agree(wide, narrow):
+    """Taken apart by XLA:CPU, and put together again."""
+    source, target = jnp.dtype(wide), jnp.dtype(narrow)
+    rng = np.random.default_rng(0)
+    x = np.asarray(rng.normal(size=256) if wide == "bfloat16" else rng.integers(-(2**60), 2**60, 256)).astype(source)
+    assert_agree(lambda x: lax.bitcast_convert_type(x, target), x, policy=POLICY)
+    parts = np.asarray(lax.bitcast_convert_type(x, target))
+    assert_agree(lambda x: lax.bitcast_convert_type(x, source), parts, policy=POLICY, decided=False)
+
+
+def test_parts_of_a_byte_by_hand():
+    """The lowest bits come first."""
+    text = "HloModule m\nENTRY e {{\n  p = {} parameter(0)\n  ROOT r = {} bitcast-convert(p)\n}}"
+    (apart,) = reference(text.format("s8[3]", "s4[3,2]"), [np.array([0x7A, -1, 0x13], np.int8)])
+    assert apart.mid.tolist() == [[-6, 7], [-1, -1], [3, 1]]
+    (whole,) = reference(text.format("u4[2,2]", "u8[2]"), [np.array([[10, 7], [15, 15]], ml_dtypes.uint4)])
+    assert whole.mid.tolist() == [0x7A, 0xFF]
+
+
 def test_bits_of_inexact_values_are_undecided():
     assert apply("bitcast-convert", ball("f32", [1.0, 2.0], [0.1, 0.0]), out="s32").und.tolist() == [True, False]
     assert apply("bitcast-convert", ball("f32", [-0.0, np.nan, 1.0]), out="s32").und.tolist() == [True, True, False]

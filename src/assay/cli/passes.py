@@ -43,7 +43,7 @@ def command(
     ],
     target: Annotated[str, typer.Option(help=f"Whose compiler: {', '.join(TARGETS)}.")] = "cpu",
     all_: Annotated[
-        bool, typer.Option("--all", help="Evaluate every snapshot, not the first and the last and then by halves.")
+        bool, typer.Option("--all", help="Evaluate every snapshot, not the last and, where it is wrong, by halves.")
     ] = False,
     toolchain: Annotated[
         str | None, typer.Option(help="Versions to look at, e.g. jax==0.6.2; the jax beside assay if not given.")

@@ -1,4 +1,4 @@
-"""The order in which snapshots are looked at: all of them, or the two ends and then by halves.
+"""The order in which snapshots are looked at: all of them, or the last, the first, and then by halves.
 
 Looking by halves finds some place where agreement ends; where results go wrong, right and wrong again it need not be
 the first. A snapshot that cannot be evaluated is passed over, and widens the interval.
@@ -41,7 +41,7 @@ def everywhere(count: int, look: Look) -> Interval | None:
 
 
 def by_halves(count: int, look: Look) -> Interval | None:
-    """Looks at the first and at the last that can be evaluated, and goes on by halves where that differs; None where it
+    """Looks at the last that can be evaluated and, where that differs, at the first, and goes on by halves; None where it
     does not.
     """
     bad = next((index for index in reversed(range(count)) if look(index) != State.UNVERIFIED), None)

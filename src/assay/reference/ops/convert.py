@@ -145,7 +145,8 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
     if to.name == source.name:
         return a
     for dtype in (source, to):
-        if dtype.numpy is None or dtype.kind == "pred" or (dtype.bits < 8 and source.bits != to.bits):
+        part_of_a_byte = dtype.bits < 8 and not dtype.is_integer and source.bits != to.bits
+        if dtype.numpy is None or dtype.kind == "pred" or part_of_a_byte:
             raise Unsupported("bitcast-convert", f"{source.name} to {to.name}")
     und = a.und
     if source.is_float or source.is_complex:
@@ -161,12 +162,29 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
     assert to.numpy is not None
     mid = signed(ctx, a.mid) if source.is_float or source.is_complex else a.mid
     bits = np.ascontiguousarray(mid.astype(source.numpy))
-    out = bits.reshape(-1).view(to.numpy).reshape(dims).astype(held_dtype(to))
+    if source.bits != to.bits and min(source.bits, to.bits) < 8:
+        bits = _repacked(bits, source.bits, to.bits)
+    out = wrap(to, bits.reshape(-1).view(to.numpy).reshape(dims).astype(held_dtype(to)))
     if und is not None and source.bits > to.bits:
         und = np.broadcast_to(und, a.dims)[..., None]
     elif und is not None and source.bits < to.bits:
         und = np.asarray(np.broadcast_to(und, a.dims).any(axis=-1))
     return mark(ctx.entering(Ball(to, out)), und)
+
+
+def _repacked(values: Array, before: int, after: int) -> Array:
+    """The bits of values of `before` bits, one in each item, as items of `after` bits; one of the two is below 8.
+
+    The lowest bits come first (XLA, bitcast_dtypes_expander.cc, shifts by index times width; XLA:CPU does so).
+    """
+    raw = values.view(f"u{values.itemsize}").astype(np.uint64) & np.uint64((1 << before) - 1)
+    if before > after:
+        shifts = np.arange(0, before, after, dtype=np.uint64)
+        raw = (raw[..., None] >> shifts) & np.uint64((1 << after) - 1)
+    else:
+        shifts = np.arange(0, after, before, dtype=np.uint64)
+        raw = np.bitwise_or.reduce(raw << shifts, axis=-1)
+    return np.ascontiguousarray(raw.astype(f"u{max(after, 8) // 8}"))
 
 
 @elementwise("reduce-precision")
