@@ -41,9 +41,7 @@ def everywhere(count: int, look: Look) -> Interval | None:
 
 
 def by_halves(count: int, look: Look) -> Interval | None:
-    """Looks at the last that can be evaluated and, where that differs, at the first, and goes on by halves; None where it
-    does not.
-    """
+    """Looks at the last that can be evaluated; None where it does not differ. Else at the first, and on by halves."""
     bad = next((index for index in reversed(range(count)) if look(index) != State.UNVERIFIED), None)
     if bad is None or look(bad) != State.DIFFERS:
         return None
