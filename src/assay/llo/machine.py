@@ -155,11 +155,24 @@ class Flight:
 
 
 @dataclass(slots=True)
+class Gains:
+    """matrix: (K, N). lanes: which lane of the left side each row is for; columns: where each column's result goes;
+    both below 256.
+    """
+
+    matrix: npt.NDArray[np.float64]
+    lanes: npt.NDArray[np.intp]
+    columns: npt.NDArray[np.intp]
+
+
+@dataclass(slots=True)
 class Mxu:
-    """pushed: rows of gains (n, 128) in order of pushing, by staging register; gains: the matrix (K, N) in use."""
+    """pushed: rows of gains (n, 128), or (n, 256) where the MXU is so wide, in order of pushing, by staging register;
+    gains: in use; held: second halves that wait for their first; lhs: rows of a left side that was pushed.
+    """
 
     pushed: dict[str, list[npt.NDArray[np.float64]]] = field(default_factory=dict)
-    gains: npt.NDArray[np.float64] | None = None
+    gains: Gains | None = None
     held: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     lhs: deque[npt.NDArray[np.float64]] = field(default_factory=deque)
 

@@ -166,67 +166,81 @@ static int mxu_push(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, in
   int n = rows_of(x, mask, kind, rows);
   return stage(vm, unit, reg + 2 * xpose, rows, n);
 }
-static void make_gains(Unit *u) {
-  if (!u->gains) u->gains = malloc(sizeof(double) * 256 * 256);
+static void set_gain(Unit *u, int xpose, int row, int lane, double x) {
+  u->gains[xpose ? lane * 256 + row : row * 256 + lane] = x;
 }
 /* Blocks came last rows first. */
-static void latch(VM *vm, int unit, int reg) {
-  Unit *u = &vm->mxu[unit];
-  for (int slot = reg; slot < 4; slot += 2) {
-    if (!u->blocks[slot]) continue;
-    make_gains(u);
-    int row = 0, end = u->rows[slot];
-    for (int b = u->blocks[slot] - 1; b >= 0; b--) {
-      end -= u->block[slot][b];
-      for (int k = 0; k < u->block[slot][b]; k++, row++) {
-        const double *from = u->staged[slot] + (end + k) * 128;
-        if (slot < 2) memcpy(u->gains + row * 256, from, sizeof(double) * 128);
-        else for (int l = 0; l < 128; l++) u->gains[l * 256 + row] = from[l];
-      }
-    }
-    u->depth = slot < 2 ? row : 128, u->width = slot < 2 ? 128 : row;
-    u->blocks[slot] = u->rows[slot] = 0;
+static void gather(Unit *u, const double *staged, const int *block, int blocks, int rows, int width, int xpose, int at) {
+  for (int b = blocks - 1, end = rows; b >= 0; b--) {
+    end -= block[b];
+    for (int k = 0; k < block[b]; k++, at++)
+      for (int l = 0; l < width; l++) set_gain(u, xpose, at, l, staged[(end + k) * width + l]);
   }
 }
-/* n rows of 256 times the gains: sums in order of K, in double. */
+static void set_shape(Unit *u, int xpose, int rows0, int rows1, int width0, int width1) {
+  int *rows = xpose ? u->columns : u->lanes, *widths = xpose ? u->lanes : u->columns;
+  rows[0] = rows0, rows[1] = rows1, widths[0] = width0, widths[1] = width1;
+}
+static void latch(VM *vm, int unit, int reg) {
+  Unit *u = &vm->mxu[unit];
+  if (!u->gains) u->gains = calloc(256 * 256, sizeof(double));
+  for (int xpose = 0; xpose < 2; xpose++) {
+    int slot = reg + 2 * xpose;
+    if (u->blocks[slot]) {
+      gather(u, u->staged[slot], u->block[slot], u->blocks[slot], u->rows[slot], 128, xpose, 0);
+      set_shape(u, xpose, u->rows[slot], 0, 128, 0);
+      u->blocks[slot] = u->rows[slot] = 0;
+    }
+    int *blocks = u->wide_blocks[reg], *rows = u->wide_rows[reg];
+    if (u->wide_xpose[reg] != xpose || !(blocks[0] || blocks[1])) continue;
+    for (int part = 0; part < 2; part++)
+      gather(u, u->part[2 + reg] + part * 128 * 256, u->wide_block[reg][part], blocks[part], rows[part], 256, xpose, 128 * part);
+    set_shape(u, xpose, rows[0], rows[1], 128, 128);
+    blocks[0] = blocks[1] = rows[0] = rows[1] = 0;
+  }
+}
+/* n rows times the gains: sums in order of K, in double. out: rows of 256. */
 static void product(const Unit *u, const double *left, int stride, int n, double *out) {
+  int width = u->columns[1] ? 256 : u->columns[0];
   for (int r = 0; r < n; r += 4) {
     double *o = out + r * 256;
     memset(o, 0, sizeof(double) * 4 * 256);
-    const double *x = left + r * stride;
-    for (int k = 0; k < u->depth; k++) {
-      const double *g = u->gains + k * 256;
-      double a = x[k], b = x[stride + k], c = x[2 * stride + k], d = x[3 * stride + k];
-      _Pragma("GCC ivdep") for (int j = 0; j < u->width; j++) {
-        o[j] += a * g[j], o[256 + j] += b * g[j], o[512 + j] += c * g[j], o[768 + j] += d * g[j];
+    for (int part = 0; part < 2; part++) {
+      const double *x = left + r * stride + 128 * part, *gains = u->gains + 128 * 256 * part;
+      for (int k = 0; k < u->lanes[part]; k++) {
+        const double *g = gains + k * 256;
+        double a = x[k], b = x[stride + k], c = x[2 * stride + k], d = x[3 * stride + k];
+        _Pragma("GCC ivdep") for (int j = 0; j < width; j++) {
+          o[j] += a * g[j], o[256 + j] += b * g[j], o[512 + j] += c * g[j], o[768 + j] += d * g[j];
+        }
       }
     }
   }
 }
-static void push_results(VM *vm, int unit, int token, const double *total, int n, int width, int column, int kind) {
-  for (int k = 0; k < n; k += 8) {
-    uint32_t *out = push(vm, Q_MRF, unit, token);
-    for (int s = 0; s < 8; s++)
-      for (int l = 0; l < 128; l++) {
-        double x = total[(k + s) * 256 + column + l];
-        out[s * 128 + l] =
-            l + column >= width ? vm->fill : kind >= KIND_S8 ? (uint32_t)(int32_t)(int64_t)x : R((float)x);
-      }
-  }
-}
-static int multiply(VM *vm, int unit, int token, const double *left, int n, int kind) {
+/* left: rows of `width`, 128 or 256; a result for eight rows and 128 columns each. */
+static int multiply(VM *vm, int unit, int token, const double *left, int width, int n, int kind) {
   Unit *u = &vm->mxu[unit];
-  if (!u->depth) TRAP(MXU, unit, 0, 0, 0);
+  int lanes = u->lanes[0] + u->lanes[1];
+  if (!lanes || (width == 128 && u->lanes[1])) TRAP(MXU, unit, lanes, 0, 0);
   double total[32 * 256];
-  product(u, left, 128, n, total);
-  push_results(vm, unit, token, total, n, u->width, 0, kind);
+  product(u, left, width, n, total);
+  for (int k = 0; k < n; k += 8)
+    for (int half = 0; half < width / 128; half++) {
+      uint32_t *out = push(vm, Q_MRF, unit, token);
+      for (int s = 0; s < 8; s++)
+        for (int l = 0; l < 128; l++) {
+          double x = total[(k + s) * 256 + half * 128 + l];
+          out[s * 128 + l] =
+              l >= u->columns[half] ? vm->fill : kind >= KIND_S8 ? (uint32_t)(int32_t)(int64_t)x : R((float)x);
+        }
+    }
   return 0;
 }
 static int matmul(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int token, int kind, int from) {
   double left[32 * 128];
   if (from || vm->implicit_latch) latch(vm, unit, from ? from - 1 : 0);
   int n = rows_of(x, mask, kind, left);
-  return multiply(vm, unit, token, left, n, kind);
+  return multiply(vm, unit, token, left, 128, n, kind);
 }
 
 /* What was pushed for the left side, K x 128, last rows first: its first columns become rows. */
@@ -248,8 +262,53 @@ static int multiply_left(VM *vm, int unit, int token, int from) {
   Unit *u = &vm->mxu[unit];
   if (from) latch(vm, unit, from - 1);
   int there = u->left_next < u->left_rows;
-  if (!u->depth || !there || u->left_depth != u->depth) TRAP(MXU, unit, there ? u->left_depth : 0, 0, 0);
-  CHECK(multiply(vm, unit, token, u->left + u->left_next * 128, 8, KIND_BF16));
+  int lanes = u->lanes[0] + u->lanes[1];
+  if (!lanes || !there || u->left_depth != lanes) TRAP(MXU, unit, there ? u->left_depth : 0, 0, 0);
+  CHECK(multiply(vm, unit, token, u->left + u->left_next * 128, 128, 8, KIND_BF16));
   u->left_next += 8;
   return 0;
+}
+
+/* The wide MXU: semantics/mxu_wide.py in C. side: 0 subr, 1 mubr. */
+static void prepare(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int kind, int side) {
+  Unit *u = &vm->mxu[unit];
+  if (!u->part[side]) u->part[side] = malloc(sizeof(double) * 32 * 128);
+  u->part_rows[side] = rows_of(x, mask, kind, u->part[side]);
+}
+static int stage_wide(VM *vm, int unit, int reg, int part, const double *left, const double *right, double nothing, int n) {
+  Unit *u = &vm->mxu[unit];
+  if (!u->part[2 + reg]) u->part[2 + reg] = malloc(sizeof(double) * 256 * 256);
+  int *rows = &u->wide_rows[reg][part];
+  if (*rows + n > 128) TRAP(MXU, unit, *rows + n, 0, 0);
+  double *out = u->part[2 + reg] + (part * 128 + *rows) * 256;
+  for (int k = 0; k < n; k++)
+    for (int l = 0; l < 128; l++) {
+      out[k * 256 + l] = left[k * 128 + l];
+      out[k * 256 + 128 + l] = right ? right[k * 128 + l] : nothing;
+    }
+  *rows += n;
+  u->wide_block[reg][part][u->wide_blocks[reg][part]++] = n;
+  return 0;
+}
+static int push_wide(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int kind, int reg, int xpose, int number) {
+  Unit *u = &vm->mxu[unit];
+  double rows[32 * 128], nothing = xpose ? 0.0 : NAN;
+  int n = rows_of(x, mask, kind, rows);
+  if (u->part_rows[0] != n) TRAP(MXU, unit, u->part_rows[0], 0, 0);
+  u->wide_xpose[reg] = xpose;
+  if (number < 3) return stage_wide(vm, unit, reg, number - 1, rows, u->part[0], 0, n);
+  CHECK(stage_wide(vm, unit, reg, 0, rows, 0, nothing, n));
+  return stage_wide(vm, unit, reg, 1, u->part[0], 0, nothing, n);
+}
+static int matmul_wide(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int token, int kind, int from) {
+  Unit *u = &vm->mxu[unit];
+  if (from || vm->implicit_latch) latch(vm, unit, from ? from - 1 : 0);
+  double rows[32 * 128], left[32 * 256];
+  int n = rows_of(x, mask, kind, rows);
+  if (u->part_rows[1] != n) TRAP(MXU, unit, u->part_rows[1], 0, 0);
+  for (int k = 0; k < n; k++) {
+    memcpy(left + k * 256, rows + k * 128, sizeof(double) * 128);
+    memcpy(left + k * 256 + 128, u->part[1] + k * 128, sizeof(double) * 128);
+  }
+  return multiply(vm, unit, token, left, 256, n, kind);
 }

@@ -25,12 +25,13 @@ typedef struct {
   int blocks[5];       /* how many pushes */
   int rows[5];         /* how many rows, all pushes */
   int block[5][128];   /* rows of each push */
-  double *gains;       /* depth x width, rows of 256 */
-  int depth, width;
+  double *gains;       /* rows of 256: `lanes` of them from 0 and from 128 on, `columns` too */
+  int lanes[2], columns[2];
   double *left;        /* 128 x 128, eight rows a product */
   int left_depth, left_next, left_rows;
-  double *part[4];     /* v6e: the second halves waiting, subr and mubr */
-  int part_rows[4];
+  double *part[4];     /* of a wide MXU: what vmatprep.subr and .mubr hold, and what is staged, two times 128 x 256 */
+  int part_rows[2];
+  int wide_blocks[2][2], wide_rows[2][2], wide_block[2][2][128], wide_xpose[2];
 } Unit;
 
 typedef struct { int space; int64_t at, count; } Span;

@@ -28,7 +28,8 @@ FUNCTIONS: dict[str, tuple[str, Callable[[Doubles], Doubles]]] = {
 }
 
 
-def _rounded(function: Callable[..., Doubles], *bits: Words) -> Words:
+def rounded(function: Callable[..., Doubles], *bits: Words) -> Words:
+    """A function in float64, rounded once."""
     return result(function(*(operand(b).astype(np.float64) for b in bits)).astype(np.float32))
 
 
@@ -43,12 +44,12 @@ for _name, (_c, _function) in FUNCTIONS.items():
         f"LANES {{ const uint32_t x = x_[i]; o_[i] = R((float)({_c})); }} }}",
     )
     def _push(m: Machine, r: Sequence[int], function: Callable[[Doubles], Doubles] = _function) -> None:
-        m.push(ERF, r[3], r[4], _rounded(function, m.v[r[2]]))
+        m.push(ERF, r[3], r[4], rounded(function, m.v[r[2]]))
 
-    lanes(f"{_name}.pop", "Vv", f"R((float)({_c}))", why=WHY)(lambda x, function=_function: _rounded(function, x))
+    lanes(f"{_name}.pop", "Vv", f"R((float)({_c}))", why=WHY)(lambda x, function=_function: rounded(function, x))
 
 lanes("vpow.f32", "Vvv", "R((float)pow(D(x), D(y)))", "stages", "expanded by the decomposer into the EUP's functions")(
-    lambda x, y: _rounded(np.power, x, y)
+    lambda x, y: rounded(np.power, x, y)
 )
 
 

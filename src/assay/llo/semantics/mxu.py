@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.llo.code import Words
-from assay.llo.machine import LANES, MRF, SUBLANES, Machine, Mxu, Trap, Trapped
+from assay.llo.machine import LANES, MRF, SUBLANES, Gains, Machine, Mxu, Trap, Trapped
 from assay.llo.semantics.floats import flush, result, round_bf16
 from assay.llo.semantics.pack import half, quarter, sign_extended
 from assay.llo.semantics.table import op
@@ -35,53 +35,78 @@ def rows_of(x: Words, kind: str) -> Rows:
     return flush(bits << U(16)).view(np.float32).astype(np.float64)
 
 
-def _mxu(m: Machine, unit: int) -> Mxu:
+def mxu_of(m: Machine, unit: int) -> Mxu:
     return m.mxus.setdefault(unit, Mxu())
 
 
-def _push(m: Machine, unit: int, register: str, rows: Rows) -> None:
-    staged = _mxu(m, unit).pushed.setdefault(register, [])
+def push_rows(m: Machine, unit: int, register: str, rows: Rows) -> None:
+    """Adds a block to what is staged in a register."""
+    staged = mxu_of(m, unit).pushed.setdefault(register, [])
     staged.append(rows)
     count = sum(len(block) for block in staged)
     if count > LANES:
         raise Trapped(Trap.MXU, unit, count)
 
 
-def _latch(m: Machine, unit: int, register: str) -> None:
-    """What is staged becomes the gains; blocks came last rows first. With nothing new staged the gains stay."""
-    mxu = _mxu(m, unit)
-    for key in (register, register + ".xpose"):
-        if mxu.pushed.get(key):
-            rows = np.concatenate(mxu.pushed.pop(key)[::-1])
-            mxu.gains = rows if key == register else rows.T
+def _staged(mxu: Mxu, key: str, width: int) -> Rows:
+    """The rows that were pushed: blocks came last rows first."""
+    blocks = mxu.pushed.pop(key, [])
+    return np.concatenate(blocks[::-1]) if blocks else np.zeros((0, width))
 
 
-def product(left: Rows, gains: Rows) -> Rows:
-    """(n, K) @ (K, N) in float64, summed in order of K; each product is exact."""
-    total = np.zeros((len(left), gains.shape[1]))
-    for k in range(len(gains)):
-        total += left[:, k, None] * gains[k]
+def latch(m: Machine, unit: int, register: str) -> None:
+    """What is staged becomes the gains. With nothing new staged they stay.
+
+    Of a wide MXU, `register.1` and `.2` hold rows 0-127 and 128-255.
+    """
+    mxu = mxu_of(m, unit)
+    for xpose in ("", ".xpose"):
+        if mxu.pushed.get(register + xpose):
+            rows = _staged(mxu, register + xpose, LANES)
+            here, there = np.arange(len(rows)), np.arange(LANES)
+            mxu.gains = Gains(rows.T, there, here) if xpose else Gains(rows, here, there)
+        first, second = f"{register}{xpose}.1", f"{register}{xpose}.2"
+        if mxu.pushed.get(first) or mxu.pushed.get(second):
+            low, high = _staged(mxu, first, 2 * LANES), _staged(mxu, second, 2 * LANES)
+            rows, there = np.concatenate([low, high]), np.arange(2 * LANES)
+            here = np.concatenate([np.arange(len(low)), LANES + np.arange(len(high))])
+            mxu.gains = Gains(rows.T, there, here) if xpose else Gains(rows, here, there)
+
+
+def product(left: Rows, gains: Gains) -> Rows:
+    """(n, lanes) @ gains in float64, summed in order of K; each product is exact."""
+    total = np.zeros((len(left), len(gains.columns)))
+    for k, lane in enumerate(gains.lanes):
+        total += left[:, lane, None] * gains.matrix[k]
     return total
 
 
-def push_results(m: Machine, unit: int, token: int, total: Rows, kind: str) -> None:
-    """Eight rows an entry; columns without gains hold what is unwritten."""
+def multiply(m: Machine, unit: int, token: int, left: Rows, kind: str) -> None:
+    """left: (n, 128) or (n, 256). Pushes an entry for eight rows and 128 columns each, columns of the same rows next to
+    each other; a column without gains holds what is unwritten.
+    """
+    gains = mxu_of(m, unit).gains
+    lanes = left.shape[1]
+    if gains is None or gains.lanes[-1] >= lanes:
+        raise Trapped(Trap.MXU, unit, 0 if gains is None else len(gains.lanes))
+    total = product(left, gains)
     bits = total.astype(np.int64).astype(np.int32).view(U) if kind in ("s8", "u8") else result(total.astype(np.float32))
-    for k in range(0, len(bits), SUBLANES):
-        entry = np.full((SUBLANES, LANES), m.fill, U)
-        entry[:, : bits.shape[1]] = bits[k : k + SUBLANES]
-        m.push(MRF, unit, token, entry)
-
-
-def _multiply(m: Machine, unit: int, token: int, left: Words, kind: str) -> None:
-    gains = _mxu(m, unit).gains
-    if gains is None:
-        raise Trapped(Trap.MXU, unit, 0)
-    push_results(m, unit, token, product(rows_of(left, kind), gains), kind)
+    out = np.full((len(left), 2 * LANES), m.fill, U)
+    out[:, gains.columns] = bits
+    for k in range(0, len(left), SUBLANES):
+        for column in range(0, lanes, LANES):
+            m.push(MRF, unit, token, out[k : k + SUBLANES, column : column + LANES])
 
 
 KINDS = {"f32": 0, "bf16": 1, "s8": 2, "u8": 3}
 REGISTERS = {"msra": 0, "msrb": 1}
+
+
+def latched(register: str) -> int:
+    """What C calls it: 0 for none."""
+    return REGISTERS[register] + 1 if register else 0
+
+
 _XPOSE = "rows are columns: dots that contract both last dimensions"
 _MSK = "lanes outside the mask are 0: stands for a select with zeros in later stages"
 
@@ -103,21 +128,21 @@ def _push_op(kind: str, xpose: bool, masked: bool, register: str) -> None:
     )
     def run(m: Machine, r: Sequence[int]) -> None:
         x = m.v[r[2]] & spread(m.m[r[3]]) if masked else m.v[r[2]]
-        _push(m, r[4] if masked else r[3], key, rows_of(x, kind))
+        push_rows(m, r[4] if masked else r[3], key, rows_of(x, kind))
 
 
-def _matmul_op(kind: str, masked: bool, latch: str) -> None:
-    name = ".".join(filter(None, ["vmatmul", "msk" * masked, kind, f"vlgmr.{latch}" if latch else "", "gmra"]))
+def _matmul_op(kind: str, masked: bool, register: str) -> None:
+    name = ".".join(filter(None, ["vmatmul", "msk" * masked, kind, f"vlgmr.{register}" * bool(register), "gmra"]))
     where = "M(b), c, d" if masked else "0, b, c"
-    body = f"CHECK(matmul(vm, V(a), {where}, {KINDS[kind]}, {REGISTERS[latch] + 1 if latch else 0}));"
+    body = f"CHECK(matmul(vm, V(a), {where}, {KINDS[kind]}, {latched(register)}));"
 
     @op(name, ".vmut" if masked else ".vut", "stages" if masked else "probe", _MSK if masked else PROBE, body)
     def run(m: Machine, r: Sequence[int]) -> None:
         x = m.v[r[2]] & spread(m.m[r[3]]) if masked else m.v[r[2]]
         unit, token = (r[4], r[5]) if masked else (r[3], r[4])
-        if latch or m.implicit_latch:
-            _latch(m, unit, latch or "msra")
-        _multiply(m, unit, token, x, kind)
+        if register or m.implicit_latch:
+            latch(m, unit, register or "msra")
+        multiply(m, unit, token, rows_of(x, kind), kind)
 
 
 for _kind in KINDS:
@@ -148,7 +173,7 @@ _LSF = "bundles push the left side transposed, where region form has a vxpose an
 
 def _take_left(m: Machine, unit: int, rows: int) -> None:
     """What was pushed by lsf, (K, 128), becomes the left side: its first `rows` columns, eight for each product."""
-    mxu = _mxu(m, unit)
+    mxu = mxu_of(m, unit)
     staged = mxu.pushed.pop("lsf", [])
     if not staged:
         raise Trapped(Trap.MXU, unit, 0)
@@ -161,7 +186,7 @@ for _kind in ("f32", "bf16"):
 
     @op(_name, ".vu", "stages", _LSF, f"CHECK(mxu_push(vm, V(a), 0, b, {KINDS[_kind]}, 4, 0));")
     def _push_left(m: Machine, r: Sequence[int], kind: str = _kind) -> None:
-        _push(m, r[3], "lsf", rows_of(m.v[r[2]], kind))
+        push_rows(m, r[3], "lsf", rows_of(m.v[r[2]], kind))
 
 
 for _count in (8, 16):
@@ -178,12 +203,13 @@ for _count in (8, 16):
             ".ut",
             "stages",
             _LSF,
-            f"CHECK(multiply_left(vm, a, b, {REGISTERS[_latch_from] + 1 if _latch_from else 0}));",
+            f"CHECK(multiply_left(vm, a, b, {latched(_latch_from)}));",
         )
-        def _multiply_left(m: Machine, r: Sequence[int], latch: str = _latch_from) -> None:
-            if latch:
-                _latch(m, r[2], latch)
-            mxu = _mxu(m, r[2])
-            if mxu.gains is None or not mxu.lhs or mxu.lhs[0].shape[1] != len(mxu.gains):
-                raise Trapped(Trap.MXU, r[2], mxu.lhs[0].shape[1] if mxu.lhs else 0)
-            push_results(m, r[2], r[3], product(mxu.lhs.popleft(), mxu.gains), "bf16")
+        def _multiply_left(m: Machine, r: Sequence[int], register: str = _latch_from) -> None:
+            if register:
+                latch(m, r[2], register)
+            mxu = mxu_of(m, r[2])
+            depth = mxu.lhs[0].shape[1] if mxu.lhs else 0
+            if mxu.gains is None or not mxu.lhs or depth != len(mxu.gains.lanes):
+                raise Trapped(Trap.MXU, r[2], depth)
+            multiply(m, r[2], r[3], mxu.lhs.popleft(), "bf16")
