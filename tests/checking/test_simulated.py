@@ -1,0 +1,192 @@
+"""`--through llo`: the kernels that the compiler made run in the simulator.
+
+A stand-in worker hands back the HLO and the LLO that a test wants the compiler to have made.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.checking.api import Request, check_path, settings_for
+from assay.checking.judge import judge
+from assay.checking.simulated import Simulated
+from assay.errors import InputError
+from assay.oracle.verdict import MismatchClass, Verdict
+from assay.programs.program import from_hlo
+from assay.report.result import CaseResult
+from assay.targets import tpu_aot
+from assay.toolchain import AheadOfTime, ArrayType, Toolchain
+
+PROGRAM = "HloModule p\nENTRY main {\n  x = f32[128] parameter(0)\n  ROOT n = f32[128] negate(x)\n}\n"
+MADE = (
+    "HloModule p, is_scheduled=true\nENTRY main {\n  x = f32[128]{0:T(128)} parameter(0)\n"
+    "  ROOT n = f32[128]{0:T(128)} negate(x)\n}\n"
+)
+BUNDLES = """= control target key start
+= control target key end
+
+     0   :  { %s0_s0 = inlined_call_operand.vmem [shape: f32[128], index: 0, kind: input, shape index: {}]  ;;  """ + (
+    """%s1_s1 = inlined_call_operand.vmem [shape: f32[128], index: 1, kind: output, shape index: {}] }
+   0x1   :  { %v2_v0 = vld [vmem:[%s0_s0] sm:$0x1] }
+   0x2   :  { %v3_v1 = vmul.f32 -1.0, %v2_v0 }
+   0x3   :  { %4 = vst [vmem:[%s1_s1] sm:$0x1] /*vst_source=*/%v3_v1 }
+"""
+)
+MEMORY = """$region0: #{n}
+  #allocation1 [shape = 's32[1]{0}', space=sflag, size = 0x4, offset = 0, scoped, tag = 'flag']
+  _
+"""
+X = np.linspace(-3, 4, 128, dtype=np.float32)
+REQUEST = Request(target="tpu:v5e", through="llo")
+
+
+class _Platform:
+    machine = staticmethod(lambda: "x86_64")
+    system = staticmethod(platform.system)
+
+
+@pytest.fixture
+def _on_x86(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The worker is no real one, so it does not matter where this runs."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tpu_aot, "platform", _Platform)
+    monkeypatch.setattr(tpu_aot.sys, "platform", "linux")
+
+
+@dataclass
+class FakeWorker:
+    """Makes `hlo` of every program, and `bundles` of its one kernel, unless there is to be none."""
+
+    hlo: str
+    bundles: str | None
+    toolchain: Toolchain = field(default_factory=lambda: Toolchain("jax==1", "python"))
+    compiled: int = 0
+
+    def start_libtpu(self, topology: str, flags: Any = ()) -> tuple[int, int]:
+        return 0, 117
+
+    def compile_for_tpu(
+        self, payload: Any, kind: str, topology: str, options: Any, flags: Any, timeout: Any, dump: Path, watch: Any
+    ) -> AheadOfTime:
+        self.compiled += 1
+        assert any("deduplication-map" in flag for flag in flags)
+        if self.bundles is not None:
+            (dump / "llo").mkdir()
+            (dump / "llo" / "7-n-00-post-delay-converter.txt").write_text(MEMORY)
+            (dump / "llo" / "7-n-01-final_bundles.txt").write_text(self.bundles)
+        line = (ArrayType("f32", (128,)),)
+        return AheadOfTime(self.hlo, line, line, 0.0)
+
+
+def checked(hlo: str = MADE, bundles: str | None = BUNDLES) -> CaseResult:
+    worker = FakeWorker(hlo, bundles)
+    program, settings = from_hlo("p", PROGRAM, PROGRAM.encode(), "hlo-text"), settings_for(REQUEST, {})
+    target = Simulated(worker, program, settings, "v5e")  # type: ignore[arg-type]
+    try:
+        result = judge(program, (X,), "given", target, settings)
+    finally:
+        target.close()
+    assert result is not None
+    return result
+
+
+pytestmark = pytest.mark.usefixtures("_on_x86")
+
+
+def test_right_kernels_agree() -> None:
+    result = checked()
+    assert result.verdict == Verdict.AGREE, result.why
+    assert "through LLO: 1 kernel simulated, " in result.notes[0]
+
+
+def test_a_wrong_kernel_is_a_miscompilation() -> None:
+    """The optimized HLO is right, so nothing but the simulator sees it."""
+    result = checked(bundles=BUNDLES.replace("-1.0", "-2.0"))
+    assert (result.verdict, result.klass) == (Verdict.MISMATCH, MismatchClass.MISCOMPILE)
+    assert result.outputs[0].outside == 128
+
+
+def test_one_wrong_element_is_enough() -> None:
+    """The last, -4, is kept above -3.99."""
+    clamped = "   0x3   :  { %v3_v1 = vmax.f32 -3.99, %v3_v1 }\n   0x4   :  { %4"
+    result = checked(bundles=BUNDLES.replace("   0x3   :  { %4", clamped))
+    assert result.verdict == Verdict.MISMATCH
+    assert (result.outputs[0].outside, result.outputs[0].peak) == (1, (127,))
+
+
+def test_a_wrong_rewrite_shows_through_right_kernels() -> None:
+    result = checked(MADE.replace("negate", "abs"), BUNDLES.replace("vmul.f32 -1.0", "vand.u32 2147483647"))
+    assert (result.verdict, result.klass) == (Verdict.MISMATCH, MismatchClass.MISCOMPILE)
+
+
+def test_a_result_that_nobody_wrote_differs_from_run_to_run() -> None:
+    result = checked(bundles=BUNDLES.replace("[%s1_s1] sm:$0x1", "[%s1_s1] sm:$0x0"))
+    assert result.verdict == Verdict.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize(
+    ("instead", "verdict", "why"),
+    [
+        (
+            "%v2_v0 = vld [vmem:$0x0 sm:$0x1]",
+            Verdict.CRASH,
+            "kernel n, line 5: reads vmem 0x0, which",
+        ),
+        ("%2 = shalt.err (1)", Verdict.CRASH, "kernel n, line 5: the kernel's own bounds check failed"),
+        ("%2 = dma.done [#allocation1], 4", Verdict.HANG, "waits for 4 granules"),
+        ("%v2_v0 = vnosuchthing 1.0", Verdict.UNVERIFIED, "unsupported: vnosuchthing: in the kernel n"),
+    ],
+)
+def test_what_stops_a_kernel_is_the_verdict(instead: str, verdict: Verdict, why: str) -> None:
+    result = checked(bundles=BUNDLES.replace("%v2_v0 = vld [vmem:[%s0_s0] sm:$0x1]", instead))
+    assert result.verdict == verdict
+    assert why in result.why
+
+
+def test_without_a_kernels_llo_nothing_is_judged() -> None:
+    result = checked(bundles=None)
+    assert result.verdict == Verdict.UNVERIFIED
+    assert result.why == "unsupported: LLO: the dump has no LLO of n"
+
+
+def test_a_program_is_compiled_once_for_all_inputs() -> None:
+    worker = FakeWorker(MADE, BUNDLES)
+    program, settings = from_hlo("p", PROGRAM, PROGRAM.encode(), "hlo-text"), settings_for(REQUEST, {})
+    target = Simulated(worker, program, settings, "v5e")  # type: ignore[arg-type]
+    for scale in (1, 2):
+        result = judge(program, (X * scale,), "given", target, settings)
+        assert result is not None
+        assert result.verdict == Verdict.AGREE
+    target.close()
+    assert worker.compiled == 1
+
+
+def test_only_a_tpu_has_llo(tmp_path: Path) -> None:
+    (tmp_path / "p.hlo").write_text(PROGRAM)
+    with pytest.raises(InputError, match="--through llo: cpu has no LLO; name a TPU's compiler"):
+        check_path(str(tmp_path / "p.hlo"), Request(through="llo"))
+    with pytest.raises(InputError, match="through 'lo': there is hlo, llo"):
+        check_path(str(tmp_path / "p.hlo"), Request(target="tpu:v5e", through="lo"))
+
+
+@pytest.mark.tpu
+def test_a_function_agrees_in_the_simulator(tpu_toolchain: Toolchain, tmp_path: Path, monkeypatch: Any) -> None:
+    """Elementwise, a reduction, a matrix product, a loop; on the real compiler."""
+    monkeypatch.undo()
+    (tmp_path / "f.py").write_text(
+        "import jax, jax.numpy as jnp\n"
+        "def f(x, y):\n"
+        "    c, s = jax.lax.scan(lambda c, a: (c * 0.5 + a, c), jnp.zeros(40, jnp.float32), x @ y)\n"
+        "    return jax.nn.softmax(x, -1), c, s, x.astype(jnp.int8)\n"
+        "def example_args(): return jax.ShapeDtypeStruct((16, 128), jnp.float32), "
+        "jax.ShapeDtypeStruct((128, 40), jnp.float32)\n"
+    )
+    spec = None if tpu_toolchain.spec == "host" else tpu_toolchain.spec
+    report = check_path(f"{tmp_path}/f.py:f", Request(target="tpu:v5e", toolchain=spec, through="llo"))
+    assert report.verdict == Verdict.AGREE, str(report)
