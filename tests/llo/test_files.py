@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from assay.errors import InputError
+from assay.hlo.parse import parse_module
 from assay.llo.files import Dump, read_dump
+from assay.targets import tpu_aot
+from assay.toolchain import Worker
 
 NAMES = """
 100-TLP-00-deduplication-map.txt
@@ -123,3 +126,32 @@ def test_what_is_no_dump_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     with pytest.raises(InputError, match="more than one module"):
         read_dump(tmp_path)
+
+
+ALIKE = (
+    "HloModule alike\n\nENTRY e {\n"
+    + "".join(
+        f"  x.{k} = f32[100,200] parameter({k})\n  a.{k} = f32[100,200] tanh(x.{k})\n"
+        f"  c.{k} = f32[100,200] multiply(a.{k}, x.{k})\n"
+        for k in range(6)
+    )
+    + f"  ROOT t = ({', '.join(['f32[100,200]'] * 6)}) tuple({', '.join(f'c.{k}' for k in range(6))})\n}}\n"
+)
+
+
+@pytest.mark.tpu
+def test_what_libtpu_dumps_by_default_holds_every_kernel(tpu_worker: Worker, tmp_path: Path) -> None:
+    """Of kernels that are alike one is dumped, and the map says whose it is as well."""
+    folder = tmp_path / "dump"
+    made = tpu_aot.compile(tpu_worker, ALIKE, "hlo-text", "v5e", dump=folder, llo=True)
+    dump = read_dump(folder)
+    fusions = [i.name for i in parse_module(made.hlo).entry.instructions if i.opcode == "fusion"]
+    assert fusions
+    kernels = {name: dump.kernel(name) for name in fusions}
+    assert all(kernel is not None for kernel in kernels.values())
+    assert len(dump.kernels) < len(fusions)
+    for kernel in dump.kernels.values():
+        final = kernel.stage("final")
+        assert final.form == "bundles"
+        assert kernel.memory_of(final).label == "post-delay-converter"
+        assert kernel.stage("original").path.read_text().count("$region0")
