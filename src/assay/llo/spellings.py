@@ -39,12 +39,13 @@ _WHOLE = {
     "vunpack.i.l.bf16": "vunpack.i.l.bf16.f32",
     "vunpack.i.h.bf16": "vunpack.i.u.bf16.f32",
 }
-_FITS = r"\.[su](?:4|8|16)$"  # what the value fits in; the bits are those of the whole word
+_FITS = r"\.[su](?:4|8|16|32)$"  # what the value fits in; the bits are those of the whole word
 _PARTS = (
     (re.compile(r"^vunpack\.c\.(\d)\.s8(\.s32)?(\.s8)?$"), r"vunpack.c.\1.s8.s32"),
     (
         re.compile(
-            r"^(v(?:and|or|xor|shll|shrl)\.u32|v(?:shra|add|sub)\.s32|vmul\.u32|vunpack\.[ci]\.\w\.\w+\.s32)" + _FITS
+            r"^(v(?:and|or|xor|shll|shrl|max|min)\.u32|v(?:shra|add|sub)\.s32|vmul\.u32|vunpack\.[ci]\.\w\.\w+\.s32)"
+            + _FITS
         ),
         r"\1",
     ),

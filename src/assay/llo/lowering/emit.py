@@ -254,6 +254,7 @@ class Emitter:
         assert instruction.dst is not None
         space, kind, shape = instruction.words.split(" ", 2)
         own = self.registers.fresh("S")
+        self._spaces[instruction.dst.name] = space
         index = literal(instruction.operands, 0)
         self.arguments.append(Argument(index, own, kind == "output", "" if space == "-" else space, shape))
         self.record("mov.s", self.registers.of(instruction.dst)[1], own)
@@ -270,8 +271,28 @@ class Emitter:
 
     def lea(self, instruction: Instruction) -> None:
         assert instruction.dst is not None
+        self._spaces[instruction.dst.name] = instruction.opcode.partition(".")[2]
         a, b = (self.scalar(operand) for operand in instruction.operands)
         self.record("sadd.s32", self.registers.of(instruction.dst)[1], a, b)
+
+    def wide_product(self, instruction: Instruction) -> None:
+        """A pair of words, of 64 bits, that later extracts name."""
+        assert instruction.dst is not None
+        x, y = (self.operand("V", operand) for operand in instruction.operands)
+        low, high = self._pair(instruction.dst.name)
+        self.record("vmul.u32.u64.low", low, x, y)
+        self.record("vmul.u32.u64.high", high, x, y, low)
+
+    def extract(self, instruction: Instruction) -> None:
+        (pair,) = instruction.operands
+        assert instruction.dst is not None
+        assert isinstance(pair, Value)
+        low, high = self._pair(pair.name)
+        into = self.registers.of(instruction.dst)[1]
+        self.record("mov.v", into, low if instruction.opcode == "vextract.low.u32" else high)
+
+    def _pair(self, name: str) -> tuple[int, int]:
+        return self.registers.named("V", f"low {name}"), self.registers.named("V", f"high {name}")
 
     def transpose(self, instruction: Instruction) -> None:
         """vxpose: first 1, last 2, short 4, narrow 8, then index and count."""
@@ -338,6 +359,9 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "reloc": Emitter.number,
     "scalar_lea.": Emitter.lea,
     "vxpose.": Emitter.transpose,
+    "vmul.u32.u64.compose": Emitter.wide_product,
+    "vextract.low.u32": Emitter.extract,
+    "vextract.high.u32": Emitter.extract,
     "dma.": Emitter.dma,
 }
 

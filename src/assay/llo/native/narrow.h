@@ -32,3 +32,18 @@ static void pack_c4(uint32_t *out, const uint32_t *low, const uint32_t *high) {
   }
   memcpy(out, z, sizeof z);
 }
+/* Sixteen rows of bytes, four words of them, as packed rows of bf16. */
+static void unpack_c8_bf16(uint32_t *out, const uint32_t *in) {
+  uint32_t z[SIZE];
+  for (int s = 0; s < 8; s++)
+    for (int l = 0; l < 128; l++) {
+      uint32_t x = in[s / 2 * 128 + l] >> 16 * (s & 1);
+      z[s * 128 + l] = as_bits((float)(int8_t)x) >> 16 | (as_bits((float)(int8_t)(x >> 8)) & 0xffff0000u);
+    }
+  memcpy(out, z, sizeof z);
+}
+static void combine(uint32_t *out, const uint32_t *x, const uint32_t *y) {
+  uint32_t z[SIZE];
+  memcpy(z, x, SIZE * 2), memcpy(z + SIZE / 2, y, SIZE * 2);
+  memcpy(out, z, sizeof z);
+}
