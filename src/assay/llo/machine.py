@@ -43,6 +43,9 @@ REGISTRY = "program shared registry"
 SHARED, SHARED_WORDS = 16, 4096
 """Memory that a program lends its kernels: how many, and how large each is taken to be; its size is not in the dump."""
 
+BYTEWISE = frozenset(("v6e", "tpu7x"))
+"""Where vperm.slane takes bytes: v6e looks 2 / pi up by them; v5e takes words (measured)."""
+
 ALONE = ("core index", "chip ID")
 """Of words that the runtime sets: the one core of the one chip that is simulated is number 0."""
 
@@ -191,6 +194,7 @@ class Machine:
             )
         self.code, self.generation, self.fill = code, generation, fill & 0xFFFFFFFF
         self.implicit_latch = bool(code.notes.get("implicit_latch", 0))
+        self.bytewise = generation in BYTEWISE
         self.v = np.full((max(code.vectors, 1), SUBLANES, LANES), self.fill, np.uint32)
         self.m = np.zeros((max(code.masks, 1), SUBLANES, LANES), np.uint8)
         self.s = np.full(max(code.scalars, 1), self.fill, np.uint32)

@@ -156,7 +156,8 @@ def run(code: Code, machine: Machine, limit: int) -> Outcome:
     state = (machine.v, machine.m, machine.s, machine.hbm, machine.vmem, machine.smem, machine.sflag)
     places = [a.ctypes.data for a in state] + [machine.owners[space].ctypes.data for space in SPACES]
     given = (ctypes.c_void_p * len(places))(*places)
-    sizes = [len(machine.owners[space]) for space in SPACES] + [machine.fill, int(machine.implicit_latch)]
+    sizes = [len(machine.owners[space]) for space in SPACES]
+    sizes += [machine.fill, int(machine.implicit_latch), int(machine.bytewise)]
     sizes_words = np.array(sizes, np.int64)
     records = np.ascontiguousarray(code.records, np.int32)
     out = np.zeros(9, np.int64)

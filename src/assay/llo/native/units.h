@@ -53,9 +53,14 @@ static void vrot_lane(uint32_t *out, const uint32_t *in, uint32_t n) {
 static void vperm_lane(uint32_t *out, const uint32_t *pattern, const uint32_t *in) {
   for (int i = 0; i < SIZE; i++) out[i] = in[(i & ~127) | (pattern[i] & 127)];
 }
-static void vperm_slane(uint32_t *out, const uint32_t *in, const uint32_t *pattern) {
-  uint32_t z[SIZE];
-  for (int i = 0; i < SIZE; i++) z[i] = in[(pattern[i] & 7) * 128 + (i & 127)];
+static void vperm_slane(uint32_t *out, const uint32_t *in, const uint32_t *pattern, int bytewise) {
+  uint32_t z[SIZE] = {0};
+  for (int j = 0; bytewise && j < 4; j++)
+    for (int i = 0; i < SIZE; i++) {
+      uint32_t p = pattern[i] >> 8 * j;
+      z[i] |= (in[(p & 7) * 128 + (i & 127)] >> 8 * (p >> 3 & 3) & 255) << 8 * j;
+    }
+  if (!bytewise) for (int i = 0; i < SIZE; i++) z[i] = in[(pattern[i] & 7) * 128 + (i & 127)];
   memcpy(out, z, sizeof z);
 }
 static void vbcast_lane(uint32_t *out, const uint32_t *in, uint32_t n) {

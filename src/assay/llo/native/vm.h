@@ -43,7 +43,7 @@ typedef struct {
   uint8_t *owners[4];
   int64_t units[4]; /* granules, rows, words, flags */
   uint32_t fill;
-  int32_t implicit_latch;
+  int32_t implicit_latch, bytewise;
   int64_t trap, record, detail[4], steps, left;
   Queue queues[QUEUES][UNITS];
   Unit mxu[UNITS];
@@ -113,10 +113,10 @@ static inline uint32_t SPREAD(uint32_t n) {
 static inline int32_t address(uint32_t x) { return (int32_t)x; }
 
 static void vcmask(uint8_t *out, uint32_t k) {
-  uint32_t top = k & 7, bottom = k >> 10 & 7, left = k >> 3 & 127, right = k >> 13 & 127;
+  uint32_t top = k & 7, bottom = k >> 10 & 7, left = k >> 3 & 127, right = k >> 13 & 127, around = top > bottom;
   for (uint32_t i = 0; i < SIZE; i++) {
     uint32_t row = i >> 7, lane = i & 127;
-    out[i] = row >= top && row <= bottom && lane >= left && lane <= right ? 15 : 0;
+    out[i] = (around ? row >= top || row <= bottom : row >= top && row <= bottom) && lane >= left && lane <= right ? 15 : 0;
   }
 }
 

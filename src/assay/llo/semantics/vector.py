@@ -172,9 +172,10 @@ lanes("vmneg", "Mm", "(uint8_t)(x ^ 15)")(lambda x: x ^ np.uint8(15))
     "vcmask(M(dst), (uint32_t)a);",
 )
 def _vcmask(m: Machine, r: Sequence[int]) -> None:
-    """Bits 0-2 first sublane, 3-9 first lane, 10-12 last sublane, 13-19 last lane."""
+    """Bits 0-2 first sublane, 3-9 first lane, 10-12 last sublane, 13-19 last lane; sublanes 6 to 1 are 6, 7, 0, 1."""
     k = r[2]
-    rows = ((k & 7) <= SUBLANE) & ((k >> 10 & 7) >= SUBLANE)
+    below, above = (k & 7) <= SUBLANE, (k >> 10 & 7) >= SUBLANE
+    rows = below | above if (k & 7) > (k >> 10 & 7) else below & above
     m.m[r[1]] = nibbles(rows & ((k >> 3 & 127) <= LANE) & ((k >> 13 & 127) >= LANE))
 
 

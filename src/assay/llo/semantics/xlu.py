@@ -35,10 +35,19 @@ def _vrot_lane(m: Machine, r: Sequence[int]) -> None:
     "vperm.slane",
     "Vvv",
     "probe",
-    "out[s, l] = in[pattern[s, l] mod 8, l]: attention written in Pallas",
-    "vperm_slane(V(dst), V(a), V(b));",
+    "out[s, l] = in[pattern[s, l] mod 8, l]: attention written in Pallas; on v6e byte by byte, bits 3 "
+    "and 4 naming the byte: sines look 1 / (2 pi) up by it",
+    "vperm_slane(V(dst), V(a), V(b), vm->bytewise);",
 )
 def _vperm_slane(m: Machine, r: Sequence[int]) -> None:
+    if m.bytewise:
+        x, out = m.v[r[2]], np.zeros((SUBLANES, LANES), U)
+        for j in range(4):
+            place = m.v[r[3]] >> U(8 * j)
+            word = np.take_along_axis(x, (place & U(7)).astype(np.intp), axis=0)
+            out |= (word >> ((place >> U(3) & U(3)) * U(8)) & U(255)) << U(8 * j)
+        m.v[r[1]] = out
+        return
     m.v[r[1]] = np.take_along_axis(m.v[r[2]], (m.v[r[3]] & U(7)).astype(np.intp), axis=0)
 
 
