@@ -61,7 +61,7 @@ def _on_x86(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @dataclass
 class FakeWorker:
-    """Makes `hlo` of every program, and `bundles` of its one kernel, unless there is to be none."""
+    """Makes `hlo` of every program, and `bundles` of its one kernel; "" is no kernel, None no LLO."""
 
     hlo: str
     bundles: str | None
@@ -78,6 +78,8 @@ class FakeWorker:
         assert any("deduplication-map" in flag for flag in flags)
         if self.bundles is not None:
             (dump / "llo").mkdir()
+            (dump / "llo" / "7-TLP-01-final_bundles.txt").write_text("")
+        if self.bundles:
             (dump / "llo" / "7-n-00-post-delay-converter.txt").write_text(MEMORY)
             (dump / "llo" / "7-n-01-final_bundles.txt").write_text(self.bundles)
         line = (ArrayType("f32", (128,)),)
@@ -150,9 +152,10 @@ def test_what_stops_a_kernel_is_the_verdict(instead: str, verdict: Verdict, why:
 
 
 def test_without_a_kernels_llo_nothing_is_judged() -> None:
-    result = checked(bundles=None)
-    assert result.verdict == Verdict.UNVERIFIED
-    assert result.why == "unsupported: LLO: the dump has no LLO of n"
+    for bundles, why in (("", "the dump has no LLO of n"), (None, "this libtpu dumps none")):
+        result = checked(bundles=bundles)
+        assert result.verdict == Verdict.UNVERIFIED
+        assert result.why == f"unsupported: LLO: {why}"
 
 
 def test_a_program_is_compiled_once_for_all_inputs() -> None:

@@ -118,10 +118,12 @@ def test_bundles_have_their_memory_declared_by_what_they_were_packed_from(dump: 
 
 
 def test_what_is_no_dump_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no kernel's LLO in it"):
+    with pytest.raises(InputError, match="no LLO in it"):
         read_dump(tmp_path)
     with pytest.raises(InputError, match=re.escape(f"{tmp_path / 'none'}: No such file or directory")):
         read_dump(tmp_path / "none")
+    (tmp_path / "1-TLP-01-original.txt").write_text("")
+    assert read_dump(tmp_path).kernels == {}  # a program of scalars alone
     for name in ("1-TLP-hlo.txt", "2-TLP-hlo.txt", "3-fusion-00-original.txt"):
         (tmp_path / name).write_text("")
     with pytest.raises(InputError, match="more than one module"):

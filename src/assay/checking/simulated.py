@@ -147,8 +147,9 @@ class Simulated:
             spent(seconds, "compile", made.seconds)
             module = read_optimized(self.program, made)
             llo = folder / tpu_aot.LLO_FOLDER
-            dump = read_dump(llo) if any(llo.glob("*-final_bundles.txt")) else Dump(llo, {}, {})
-            self._built[key] = _Built(module, dump, {})
+            if not llo.is_dir():
+                raise Unsupported("LLO", "this libtpu dumps none")
+            self._built[key] = _Built(module, read_dump(llo), {})
         return self._built[key]
 
 

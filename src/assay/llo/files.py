@@ -102,7 +102,9 @@ class Dump:
 
 
 def read_dump(folder: Path) -> Dump:
-    """The kernels in `folder`, or in `folder/llo`. Raises InputError where there are none, or those of two modules."""
+    """The kernels in `folder`, or in `folder/llo`; a module may have none. Raises InputError where no LLO is there, or
+    that of two modules.
+    """
     inner = folder / "llo"
     folder = inner if inner.is_dir() else folder
     try:
@@ -121,8 +123,8 @@ def read_dump(folder: Path) -> Dump:
             same.update(read_map((folder / name).read_text()))
         elif not _NO_KERNEL.fullmatch(kernel) and not _NO_STAGE.fullmatch(label):
             kernels.setdefault(kernel, {}).setdefault(stamp, []).append(Stage(int(number), label, folder / name))
-    if not kernels:
-        raise InputError(f"{folder}: no kernel's LLO in it; dump it with assay compile --emit llo")
+    if not any(map(_NAME.fullmatch, names)):
+        raise InputError(f"{folder}: no LLO in it; dump it with assay compile --emit llo")
     # A kernel that was compiled again, for want of memory, has a later stamp.
     last = {kernel: stamps[max(stamps, key=int)] for kernel, stamps in kernels.items()}
     found = {kernel: KernelFiles(kernel, tuple(sorted(s, key=lambda s: s.number))) for kernel, s in last.items()}
