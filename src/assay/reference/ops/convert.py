@@ -183,7 +183,7 @@ def _repacked(values: Array, before: int, after: int) -> Array:
         raw = (raw[..., None] >> shifts) & np.uint64((1 << after) - 1)
     else:
         shifts = np.arange(0, after, before, dtype=np.uint64)
-        raw = np.bitwise_or.reduce(raw << shifts, axis=-1)
+        raw = (raw << shifts).sum(axis=-1, dtype=np.uint64)  # no two share a bit
     return np.ascontiguousarray(raw.astype(f"u{max(after, 8) // 8}"))
 
 
