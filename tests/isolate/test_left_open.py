@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from assay.checking.bounds import Bounds
-from assay.checking.target import apart, stored
+from assay.checking.target import _beyond, apart, stored
 from assay.checking.weigh import Weighed, weigh, weigh_again
+from assay.hlo.shape import DTYPES
 from assay.isolate.judgement import Inputs
 from assay.isolate.pipeline import find_culprit
 from assay.oracle.verdict import Verdict
+from assay.reference.value import Ball
 from assay.targets.snapshots import read
 
 from .chains import SETTINGS, module, write
@@ -138,3 +140,12 @@ def test_they_are_wrong_by_the_midpoints_alone(name: str) -> None:
 def test_a_program_that_leaves_it_open_convicts_nobody() -> None:
     for program, compiled in WRONG.values():
         assert not weighed(compiled, program)[0].wrong
+
+
+def test_infinities_and_nan_meet_themselves() -> None:
+    """Where the program is infinite for certain and so is the module by its own bounds, its midpoint says nothing."""
+    f32, every = DTYPES["f32"], np.ones(5, bool)
+    program = Ball(f32, np.array([np.inf, -np.inf, np.nan, 1.0, 1.0]), np.array([0, 0, 0, 0.25, 0.25]))
+    theirs = Ball(f32, np.array([np.inf, np.inf, np.nan, 1.5, 1.5]), np.array([0, 0, 0, 0.25, 0.125]))
+    (found,) = _beyond([program], [theirs], [every])
+    np.testing.assert_array_equal(found, [False, True, False, False, True])

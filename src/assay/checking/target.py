@@ -230,10 +230,9 @@ def _beyond(program: Leaves, module: Leaves, wrong: Sequence[Array | None]) -> l
             continue
         with np.errstate(all="ignore"):
             reach = (0.0 if mine.rad is None else mine.rad) + (0.0 if other.rad is None else other.rad)
+            meet = mine.mid == other.mid
             if other.mid.dtype.kind in "fc":
-                meet = np.abs(mine.mid - other.mid) <= reach
-            else:
-                meet = mine.mid == other.mid
+                meet |= (np.abs(mine.mid - other.mid) <= reach) | (np.isnan(mine.mid) & np.isnan(other.mid))
         found.append(mask & ~meet if other.und is None else mask & ~meet & ~other.und)
     return found
 
