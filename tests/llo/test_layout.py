@@ -174,8 +174,27 @@ def test_a_scalar_is_passed_with_zeros_above_it(text: str, value: np.generic, wo
     assert back.tobytes() == array.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "part", "value"),
+    [("c64", "f32", 1.5 - 2.25j), ("s64", "u32", -(2**40) - 3), ("u64", "u32", 2**63 + 5)],
+)
+def test_64_bits_are_two_arrays(name: str, part: str, value: complex) -> None:
+    """As X64SplitLow and X64SplitHigh read them: the first half of the buffer, and the second."""
+    whole, half = (shape_of(f"{t}[3,200]{{1,0:T(8,128)}}") for t in (name, part))
+    array = np.full((3, 200), value, whole.dtype.numpy)
+    array[1, 150] = 7
+    words = image(whole, array, FILL)
+    assert words.size == words_held(whole) == 2 * words_held(half)
+    if name == "c64":
+        low, high = array.real, array.imag
+    else:
+        low, high = (array & 0xFFFFFFFF).astype(np.uint32), (array.view(np.uint64) >> np.uint64(32)).astype(np.uint32)
+    assert words.tolist() == [*image(half, low, FILL).tolist(), *image(half, high, FILL).tolist()]
+    assert (array_of(whole, words) == array).all()
+
+
 def test_what_has_no_image_is_refused() -> None:
-    for text in ("s64[2]{0:T(128)}", "s4[9,7]{1,0:T(8,128)(4,1)}", "pred[8]{0:T(1024)E(1)}"):
+    for text in ("f64[2]{0:T(128)}", "s4[9,7]{1,0:T(8,128)(4,1)}", "pred[8]{0:T(1024)E(1)}"):
         shape = shape_of(text)
         with pytest.raises(Unsupported, match=rf"of {shape.dtype} in \d+ bits"):
             image(shape, np.zeros(shape.dims, shape.dtype.numpy))

@@ -3,7 +3,9 @@
 Where each element lies is the reference's business (`assay.reference.physical`); here elements become bits and back.
 Known: an element of `bits` bits at place p takes the bits from p * bits on of the buffer, lowest first (probe: the
 tiles (2,1), (4,1), (8,1) of libtpu's dumps put rows 2i and 2i+1 of bf16 into the halves of one word, low half first).
-A pred takes a byte. Other elements of fewer than 8 bits have E(n) in their layout, and are unsupported without.
+An array of 64 bits is two of 32, one behind the other: the low words, or real parts, then the high words, or imaginary
+parts (probe: the kernels of X64SplitLow, X64SplitHigh and X64Combine copy the halves of the buffer). A pred takes a
+byte. Other elements of fewer than 8 bits have E(n) in their layout, and are unsupported without.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.errors import InputError, Unsupported
-from assay.hlo.shape import ArrayShape, DType, Layout
+from assay.hlo.shape import DTYPES, ArrayShape, DType, Layout
 from assay.reference.physical import memory_places, places_held
 from assay.reference.value import Array
 
@@ -36,6 +38,8 @@ def element_bits(shape: ArrayShape) -> int:
 
 def words_held(shape: ArrayShape) -> int:
     """How many words the image of an array of this shape takes. Raises what `image` does."""
+    if shape.dtype.bits == 64:
+        return 2 * words_held(_half(shape))
     return -(-places_held(shape) * element_bits(shape) // WORD_BITS)
 
 
@@ -47,6 +51,9 @@ def image(shape: ArrayShape, array: Array, fill: int = 0) -> Words:
     """
     if array.shape != shape.dims:
         raise InputError(f"an array of shape {list(array.shape)} is no {shape.dtype}{list(shape.dims)}")
+    if shape.dtype.bits == 64:
+        half, halves = _half(shape), _halves(shape, array)
+        return np.concatenate([image(half, halves[..., k], fill) for k in (0, 1)])
     bits = element_bits(shape)
     codes = _codes(shape.dtype, array, bits)
     words = np.full(words_held(shape), fill, np.uint32)
@@ -60,10 +67,15 @@ def array_of(shape: ArrayShape, words: Words) -> Array:
 
     Of a pred only whether its byte is 0 counts. Raises InputError for too few words, and Unsupported as `image` does.
     """
-    bits = element_bits(shape)
     held = words_held(shape)
     if words.size < held:
         raise InputError(f"{shape.dtype}{list(shape.dims)} takes {held} words in this layout, there are {words.size}")
+    if shape.dtype.bits == 64:
+        half = _half(shape)
+        both = np.stack([array_of(half, words[: held // 2]), array_of(half, words[held // 2 : held])], axis=-1)
+        whole: Array = both.view(shape.dtype.numpy)[..., 0]
+        return whole
+    bits = element_bits(shape)
     fields = _fields(np.ascontiguousarray(words[:held]), bits)
     return _decoded(shape.dtype, fields[places(shape)])
 
@@ -101,6 +113,19 @@ def places(shape: ArrayShape) -> Array:
 def _places(shape: ArrayShape) -> Array:
     found = memory_places(shape)
     found.setflags(write=False)
+    return found
+
+
+def _half(shape: ArrayShape) -> ArrayShape:
+    """Of an array of 64 bits. Raises Unsupported for f64, which the TPU has in other ways."""
+    if shape.dtype.is_float:
+        raise Unsupported("layout", f"of {shape.dtype} in 64 bits")
+    return ArrayShape(DTYPES["u32"], shape.dims, shape.layout)
+
+
+def _halves(shape: ArrayShape, array: Array) -> Array:
+    """(dims, 2)"""
+    found: Array = np.asarray(array, shape.dtype.numpy, order="C")[..., None].view(np.uint32)
     return found
 
 
