@@ -72,6 +72,7 @@ def array_of(shape: ArrayShape, words: Words) -> Array:
         raise InputError(f"{shape.dtype}{list(shape.dims)} takes {held} words in this layout, there are {words.size}")
     if shape.dtype.bits == 64:
         half = _half(shape)
+        assert shape.dtype.numpy is not None
         both = np.stack([array_of(half, words[: held // 2]), array_of(half, words[held // 2 : held])], axis=-1)
         whole: Array = both.view(shape.dtype.numpy)[..., 0]
         return whole
