@@ -56,7 +56,7 @@ def test_a_mismatch_says_how_to_have_the_pass():
         return [line for line in render(found).splitlines() if line.startswith("which pass: ")]
 
     assert told("assay check f.py:g --target tpu:v5e") == ["which pass: assay passes f.py:g --target tpu:v5e"]
-    taken = "assay check --json=a.json 'my step.py' --bounds ball --seed 3 --json b.json --bounds=auto"
+    taken = "assay check --json=a.json 'my step.py' --bounds ball --seed 3 --json b.json --bounds=auto --through llo"
     assert told(taken) == ["which pass: assay passes 'my step.py' --seed 3"]
     assert told("assay check step.py:step", "agree") == []
     assert told("") == []  # a function in the caller's own process has no command
@@ -74,7 +74,7 @@ def test_what_the_pass_command_keeps_is_known_to_it():
         for name in ("check", "passes")
     )
     kept = {option for option in checks if option in passes_command(f"assay check f.hlo {option} 1").split()}
-    assert kept == checks - {"--json", "--bounds"}
+    assert kept == checks - {"--json", "--bounds", "--through"}
     assert kept <= passes
 
 

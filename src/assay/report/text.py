@@ -26,6 +26,7 @@ STYLE = {
 }
 STACK = re.compile(r"Fatal Python error|Current thread|Thread 0x")
 FATAL = re.compile(r"F\d{4} ")  # how absl logs what it dies of
+NOT_OF_PASSES = ("--json", "--bounds", "--through")  # options of `assay check`, each with a value
 MANY_OUTPUTS = 24  # of agreeing outputs a table shows no more than this
 
 
@@ -49,7 +50,8 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
 def passes_command(command: str) -> str:
     """The `assay passes` that looks for the pass behind what this `assay check` found; empty for any other command.
 
-    The report goes where it was shown: `--json` would write over that of the check. `--bounds` is for checks alone.
+    The report goes where it was shown: `--json` would write over that of the check. Snapshots are of HLO, whatever the
+    check looked `--through`.
     """
     words = shlex.split(command)
     if words[:2] != ["assay", "check"]:
@@ -57,9 +59,9 @@ def passes_command(command: str) -> str:
     kept: list[str] = []
     rest = iter(words[2:])
     for word in rest:
-        if word in ("--json", "--bounds"):
+        if word in NOT_OF_PASSES:
             next(rest, None)
-        elif not word.startswith(("--json=", "--bounds=")):
+        elif word.partition("=")[0] not in NOT_OF_PASSES:
             kept.append(word)
     return shlex.join(["assay", "passes", *kept])
 
