@@ -139,6 +139,14 @@ def test_bundles() -> None:
         ("vllmr.8.mxu2", "vllmr.8", "mxu2"),
         ("vpow.pop", "vexp2.f32.pop", ""),
         ("smov", "smov.u32", ""),
+        ("vclamp-gez-f32", "vclamp.gez.f32", ""),
+        ("vunpack.c.h.b16", "vunpack.c.u.s16.s32", ""),
+        ("vunpack.c.l.s16.s32.s16", "vunpack.c.l.s16.s32", ""),
+        ("vand.u32.u16", "vand.u32", ""),
+        ("vmax.u32.u32", "vmax.u32", ""),
+        ("vsel.s8", "vsel", ""),
+        ("vshra.s32.s4", "vshra.s32", ""),
+        ("vcvt.s32.f32", "vcvt.s32.f32", ""),
     ],
 )
 def test_one_spelling_for_all_releases(old: str, new: str, unit: str) -> None:
