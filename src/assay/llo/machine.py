@@ -159,8 +159,8 @@ class Flight:
 
 @dataclass(slots=True)
 class Gains:
-    """matrix: (K, N). lanes: which lane of the left side each row is for; columns: where each column's result goes;
-    both below 256.
+    """matrix: (K, N). lanes: which lane of the left side each row is for, all of one half of 128; columns: where each
+    column's result goes; both below 256.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -171,11 +171,12 @@ class Gains:
 @dataclass(slots=True)
 class Mxu:
     """pushed: rows of gains (n, 128), or (n, 256) where the MXU is so wide, in order of pushing, by staging register;
-    gains: in use; held: second halves that wait for their first; lhs: rows of a left side that was pushed.
+    gains: in use, a part for each half of K; held: second halves that wait for their first; lhs: rows of a left side
+    that was pushed.
     """
 
     pushed: dict[str, list[npt.NDArray[np.float64]]] = field(default_factory=dict)
-    gains: Gains | None = None
+    gains: list[Gains] = field(default_factory=list)
     held: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     lhs: deque[npt.NDArray[np.float64]] = field(default_factory=deque)
 

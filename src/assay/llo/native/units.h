@@ -171,53 +171,67 @@ static int mxu_push(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, in
   int n = rows_of(x, mask, kind, rows);
   return stage(vm, unit, reg + 2 * xpose, rows, n);
 }
-static void set_gain(Unit *u, int xpose, int row, int lane, double x) {
-  u->gains[xpose ? lane * 256 + row : row * 256 + lane] = x;
-}
-/* Blocks came last rows first. */
-static void gather(Unit *u, const double *staged, const int *block, int blocks, int rows, int width, int xpose, int at) {
+/* Blocks came last rows first; `left` of each row's `width` lanes from `first` on. They go to row `at` of the gains and to
+   lane `to` and so on, or the other way round. */
+static void gather(Unit *u, const double *staged, const int *block, int blocks, int rows, int width, int first, int xpose,
+                   int at, int to) {
+  int lanes = width == 256 && to < 0 ? 256 : 128;
+  if (to < 0) to = 0;
   for (int b = blocks - 1, end = rows; b >= 0; b--) {
     end -= block[b];
     for (int k = 0; k < block[b]; k++, at++)
-      for (int l = 0; l < width; l++) set_gain(u, xpose, at, l, staged[(end + k) * width + l]);
+      for (int l = 0; l < lanes; l++) {
+        double x = staged[(end + k) * width + first + l];
+        u->gains[xpose ? (to + l) * 256 + at : at * 256 + to + l] = x;
+      }
   }
 }
-static void set_shape(Unit *u, int xpose, int rows0, int rows1, int width0, int width1) {
+static void set_shape(Unit *u, int xpose, int rows0, int rows1, int width0, int width1, int diagonal) {
   int *rows = xpose ? u->columns : u->lanes, *widths = xpose ? u->lanes : u->columns;
   rows[0] = rows0, rows[1] = rows1, widths[0] = width0, widths[1] = width1;
+  u->diagonal = diagonal;
 }
 static void latch(VM *vm, int unit, int reg) {
   Unit *u = &vm->mxu[unit];
   if (!u->gains) u->gains = calloc(256 * 256, sizeof(double));
   for (int xpose = 0; xpose < 2; xpose++) {
     int slot = reg + 2 * xpose;
-    if (u->blocks[slot]) {
-      gather(u, u->staged[slot], u->block[slot], u->blocks[slot], u->rows[slot], 128, xpose, 0);
-      set_shape(u, xpose, u->rows[slot], 0, 128, 0);
-      u->blocks[slot] = u->rows[slot] = 0;
-    }
     int *blocks = u->wide_blocks[reg], *rows = u->wide_rows[reg];
-    if (u->wide_xpose[reg] != xpose || !(blocks[0] || blocks[1])) continue;
-    for (int part = 0; part < 2; part++)
-      gather(u, u->part[2 + reg] + part * 128 * 256, u->wide_block[reg][part], blocks[part], rows[part], 256, xpose, 128 * part);
-    set_shape(u, xpose, rows[0], rows[1], 128, 128);
-    blocks[0] = blocks[1] = rows[0] = rows[1] = 0;
+    const double *staged = u->part[2 + reg];
+    if (u->blocks[slot]) {
+      gather(u, u->staged[slot], u->block[slot], u->blocks[slot], u->rows[slot], 128, 0, xpose, 0, 0);
+      set_shape(u, xpose, u->rows[slot], 0, 128, 0, 0);
+      u->blocks[slot] = u->rows[slot] = 0;
+    } else if (u->wide_xpose[reg] != xpose) {
+      continue;
+    } else if (blocks[2]) {
+      const double *both = staged + 2 * 128 * 256;
+      for (int half = 0; half < 2; half++)
+        gather(u, both, u->wide_block[reg][2], blocks[2], rows[2], 256, 128 * half, xpose, 128 * half, 128 * half);
+      set_shape(u, xpose, rows[2], rows[2], 128, 128, 1);
+      blocks[2] = rows[2] = 0;
+    } else if (blocks[0] || blocks[1]) {
+      for (int part = 0; part < 2; part++)
+        gather(u, staged + part * 128 * 256, u->wide_block[reg][part], blocks[part], rows[part], 256, 0, xpose, 128 * part, -1);
+      set_shape(u, xpose, rows[0], rows[1], 128, 128, 0);
+      blocks[0] = blocks[1] = rows[0] = rows[1] = 0;
+    }
   }
 }
-/* n rows times the gains: sums in order of K, in double. out: rows of 256. */
-static void product(const Unit *u, const double *left, int stride, int n, double *out) {
-  int width = u->columns[1] ? 256 : u->columns[0];
+/* n rows times the gains of one half of K: sums in order of K, in double. out: rows of 256. */
+static void product(const Unit *u, int part, const double *left, int stride, int n, double *out) {
+  int from = u->diagonal ? 128 * part : 0;
+  int to = u->diagonal ? from + u->columns[part] : u->columns[1] ? 128 + u->columns[1] : u->columns[0];
+  const double *gains = u->gains + 128 * 256 * part;
   for (int r = 0; r < n; r += 4) {
     double *o = out + r * 256;
     memset(o, 0, sizeof(double) * 4 * 256);
-    for (int part = 0; part < 2; part++) {
-      const double *x = left + r * stride + 128 * part, *gains = u->gains + 128 * 256 * part;
-      for (int k = 0; k < u->lanes[part]; k++) {
-        const double *g = gains + k * 256;
-        double a = x[k], b = x[stride + k], c = x[2 * stride + k], d = x[3 * stride + k];
-        _Pragma("GCC ivdep") for (int j = 0; j < width; j++) {
-          o[j] += a * g[j], o[256 + j] += b * g[j], o[512 + j] += c * g[j], o[768 + j] += d * g[j];
-        }
+    const double *x = left + r * stride + 128 * part;
+    for (int k = 0; k < u->lanes[part]; k++) {
+      const double *g = gains + k * 256;
+      double a = x[k], b = x[stride + k], c = x[2 * stride + k], d = x[3 * stride + k];
+      _Pragma("GCC ivdep") for (int j = from; j < to; j++) {
+        o[j] += a * g[j], o[256 + j] += b * g[j], o[512 + j] += c * g[j], o[768 + j] += d * g[j];
       }
     }
   }
@@ -227,17 +241,25 @@ static int multiply(VM *vm, int unit, int token, const double *left, int width, 
   Unit *u = &vm->mxu[unit];
   int lanes = u->lanes[0] + u->lanes[1];
   if (!lanes || (width == 128 && u->lanes[1])) TRAP(MXU, unit, lanes, 0, 0);
-  double total[32 * 256];
-  product(u, left, width, n, total);
+  double total[2][32 * 256];
+  for (int part = 0; part < 2; part++)
+    if (u->lanes[part]) product(u, part, left, width, n, total[part]);
   for (int k = 0; k < n; k += 8)
     for (int half = 0; half < width / 128; half++) {
       uint32_t *out = push(vm, Q_MRF, unit, token);
-      for (int s = 0; s < 8; s++)
-        for (int l = 0; l < 128; l++) {
-          double x = total[(k + s) * 256 + half * 128 + l];
-          out[s * 128 + l] =
-              l >= u->columns[half] ? vm->fill : kind >= KIND_S8 ? (uint32_t)(int32_t)(int64_t)x : R((float)x);
+      int first = u->lanes[0] && !(u->diagonal && half), second = u->lanes[1] && !(u->diagonal && !half);
+      for (int i = 0; i < SIZE; i++) {
+        int at = (k + (i >> 7)) * 256 + half * 128 + (i & 127);
+        if ((i & 127) >= u->columns[half]) {
+          out[i] = vm->fill;
+        } else if (kind >= KIND_S8) {
+          out[i] = (first ? (uint32_t)(int64_t)total[0][at] : 0) + (second ? (uint32_t)(int64_t)total[1][at] : 0);
+        } else if (first && second) {
+          out[i] = R(F(R((float)total[0][at])) + F(R((float)total[1][at])));
+        } else {
+          out[i] = R((float)total[first ? 0 : 1][at]);
         }
+      }
     }
   return 0;
 }
@@ -280,30 +302,23 @@ static void prepare(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, in
   if (!u->part[side]) u->part[side] = malloc(sizeof(double) * 32 * 128);
   u->part_rows[side] = rows_of(x, mask, kind, u->part[side]);
 }
-static int stage_wide(VM *vm, int unit, int reg, int part, const double *left, const double *right, double nothing, int n) {
-  Unit *u = &vm->mxu[unit];
-  if (!u->part[2 + reg]) u->part[2 + reg] = malloc(sizeof(double) * 256 * 256);
-  int *rows = &u->wide_rows[reg][part];
-  if (*rows + n > 128) TRAP(MXU, unit, *rows + n, 0, 0);
-  double *out = u->part[2 + reg] + (part * 128 + *rows) * 256;
-  for (int k = 0; k < n; k++)
-    for (int l = 0; l < 128; l++) {
-      out[k * 256 + l] = left[k * 128 + l];
-      out[k * 256 + 128 + l] = right ? right[k * 128 + l] : nothing;
-    }
-  *rows += n;
-  u->wide_block[reg][part][u->wide_blocks[reg][part]++] = n;
-  return 0;
-}
 static int push_wide(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int kind, int reg, int xpose, int number) {
   Unit *u = &vm->mxu[unit];
-  double rows[32 * 128], nothing = xpose ? 0.0 : NAN;
-  int n = rows_of(x, mask, kind, rows);
+  double rows[32 * 128];
+  int n = rows_of(x, mask, kind, rows), part = number - 1;
   if (u->part_rows[0] != n) TRAP(MXU, unit, u->part_rows[0], 0, 0);
+  if (!u->part[2 + reg]) u->part[2 + reg] = malloc(sizeof(double) * 3 * 128 * 256);
+  int *have = &u->wide_rows[reg][part];
+  if (*have + n > 128) TRAP(MXU, unit, *have + n, 0, 0);
+  double *out = u->part[2 + reg] + (part * 128 + *have) * 256;
+  for (int k = 0; k < n; k++) {
+    memcpy(out + k * 256, rows + k * 128, sizeof(double) * 128);
+    memcpy(out + k * 256 + 128, u->part[0] + k * 128, sizeof(double) * 128);
+  }
+  *have += n;
+  u->wide_block[reg][part][u->wide_blocks[reg][part]++] = n;
   u->wide_xpose[reg] = xpose;
-  if (number < 3) return stage_wide(vm, unit, reg, number - 1, rows, u->part[0], 0, n);
-  CHECK(stage_wide(vm, unit, reg, 0, rows, 0, nothing, n));
-  return stage_wide(vm, unit, reg, 1, u->part[0], 0, nothing, n);
+  return 0;
 }
 static int matmul_wide(VM *vm, const uint32_t *x, const uint8_t *mask, int unit, int token, int kind, int from) {
   Unit *u = &vm->mxu[unit];

@@ -27,11 +27,12 @@ typedef struct {
   int block[5][128];   /* rows of each push */
   double *gains;       /* rows of 256: `lanes` of them from 0 and from 128 on, `columns` too */
   int lanes[2], columns[2];
+  int diagonal;        /* whether lanes of either half meet columns of the same half alone */
   double *left;        /* 128 x 128, eight rows a product */
   int left_depth, left_next, left_rows;
-  double *part[4];     /* of a wide MXU: what vmatprep.subr and .mubr hold, and what is staged, two times 128 x 256 */
+  double *part[4];     /* of a wide MXU: what vmatprep.subr and .mubr hold, and what is staged, three times 128 x 256 */
   int part_rows[2];
-  int wide_blocks[2][2], wide_rows[2][2], wide_block[2][2][128], wide_xpose[2];
+  int wide_blocks[2][3], wide_rows[2][3], wide_block[2][3][128], wide_xpose[2]; /* of vmatpush1, 2 and 3 */
 } Unit;
 
 typedef struct { int space; int64_t at, count; } Span;
@@ -80,15 +81,16 @@ static inline uint32_t bf16(uint32_t x) {
   uint32_t rounded = (x + 0x7fffu + (x >> 16 & 1)) >> 16;
   return (x & 0x7fffffffu) > 0x7f800000u ? x >> 16 | 0x40 : rounded;
 }
-static inline float maximum(float x, float y) {
-  int nan = (x != x) | (y != y);
-  int first = (x > y) | ((x == y) & !(as_bits(x) >> 31));
-  return nan ? as_float(0x7fc00000u) : first ? x : y;
+/* By their bits, as integers in the same order: +0 above -0, and no branch to keep lanes from running together. */
+static inline int32_t rank(uint32_t x) { return (int32_t)(x ^ ((uint32_t)((int32_t)x >> 31) >> 1)); }
+static inline int is_nan(uint32_t x) { return (x & 0x7fffffffu) > 0x7f800000u; }
+static inline float maximum(float f, float g) {
+  uint32_t x = as_bits(f), y = as_bits(g), z = rank(x) > rank(y) ? x : y;
+  return as_float(is_nan(x) | is_nan(y) ? 0x7fc00000u : z);
 }
-static inline float minimum(float x, float y) {
-  int nan = (x != x) | (y != y);
-  int first = (x < y) | ((x == y) & (as_bits(x) >> 31));
-  return nan ? as_float(0x7fc00000u) : first ? x : y;
+static inline float minimum(float f, float g) {
+  uint32_t x = as_bits(f), y = as_bits(g), z = rank(x) < rank(y) ? x : y;
+  return as_float(is_nan(x) | is_nan(y) ? 0x7fc00000u : z);
 }
 static inline uint32_t to_s32(float f) {
   if (f != f) return 0;

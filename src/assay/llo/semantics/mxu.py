@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from assay.llo.code import Words
 from assay.llo.machine import LANES, MRF, SUBLANES, Gains, Machine, Mxu, Trap, Trapped
-from assay.llo.semantics.floats import flush, result, round_bf16
+from assay.llo.semantics.floats import flush, operand, result, round_bf16
 from assay.llo.semantics.pack import half, quarter, sign_extended
 from assay.llo.semantics.table import op
 from assay.llo.semantics.vector import spread
 
 Rows = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 U = np.uint32
 PROBE = "matrix products with known results"
 
@@ -57,20 +58,36 @@ def _staged(mxu: Mxu, key: str, width: int) -> Rows:
 def latch(m: Machine, unit: int, register: str) -> None:
     """What is staged becomes the gains. With nothing new staged they stay.
 
-    Of a wide MXU, `register.1` and `.2` hold rows 0-127 and 128-255.
+    Of a wide MXU, `register.1` and `.2` hold rows 0-127 and 128-255, `.3` the left half of the former next to the right
+    half of the latter.
     """
     mxu = mxu_of(m, unit)
+    low = np.arange(LANES)
     for xpose in ("", ".xpose"):
-        if mxu.pushed.get(register + xpose):
-            rows = _staged(mxu, register + xpose, LANES)
-            here, there = np.arange(len(rows)), np.arange(LANES)
-            mxu.gains = Gains(rows.T, there, here) if xpose else Gains(rows, here, there)
-        first, second = f"{register}{xpose}.1", f"{register}{xpose}.2"
-        if mxu.pushed.get(first) or mxu.pushed.get(second):
-            low, high = _staged(mxu, first, 2 * LANES), _staged(mxu, second, 2 * LANES)
-            rows, there = np.concatenate([low, high]), np.arange(2 * LANES)
-            here = np.concatenate([np.arange(len(low)), LANES + np.arange(len(high))])
-            mxu.gains = Gains(rows.T, there, here) if xpose else Gains(rows, here, there)
+        key = register + xpose
+        blocks: list[tuple[Rows, Indices, Indices]] = []  # rows as pushed, where each stands, where each lane stands
+        if mxu.pushed.get(key):
+            rows = _staged(mxu, key, LANES)
+            blocks = [(rows, np.arange(len(rows)), low)]
+        elif mxu.pushed.get(f"{key}.3"):
+            rows = _staged(mxu, f"{key}.3", 2 * LANES)
+            here = np.arange(len(rows))
+            blocks = [(rows[:, :LANES], here, low), (rows[:, LANES:], LANES + here, LANES + low)]
+        elif mxu.pushed.get(f"{key}.1") or mxu.pushed.get(f"{key}.2"):
+            first, second = _staged(mxu, f"{key}.1", 2 * LANES), _staged(mxu, f"{key}.2", 2 * LANES)
+            here = np.concatenate([np.arange(len(first)), LANES + np.arange(len(second))])
+            rows = np.concatenate([first, second])
+            if xpose:
+                blocks = [(rows[:, :LANES], here, low), (rows[:, LANES:], here, LANES + low)]
+            else:
+                both = np.arange(2 * LANES)
+                blocks = [(first, here[: len(first)], both), (second, here[len(first) :], both)]
+        if blocks:
+            mxu.gains = [
+                Gains(rows.T, lanes, here) if xpose else Gains(rows, here, lanes)
+                for rows, here, lanes in blocks
+                if len(rows)
+            ]
 
 
 def product(left: Rows, gains: Gains) -> Rows:
@@ -84,15 +101,22 @@ def product(left: Rows, gains: Gains) -> Rows:
 def multiply(m: Machine, unit: int, token: int, left: Rows, kind: str) -> None:
     """left: (n, 128) or (n, 256). Pushes an entry for eight rows and 128 columns each, columns of the same rows next to
     each other; a column without gains holds what is unwritten.
+
+    The two halves of a K of 256 are rounded apart and added in f32: so bundles do it where region form has one product.
     """
     gains = mxu_of(m, unit).gains
     lanes = left.shape[1]
-    if gains is None or gains.lanes[-1] >= lanes:
-        raise Trapped(Trap.MXU, unit, 0 if gains is None else len(gains.lanes))
-    total = product(left, gains)
-    bits = total.astype(np.int64).astype(np.int32).view(U) if kind in ("s8", "u8") else result(total.astype(np.float32))
-    out = np.full((len(left), 2 * LANES), m.fill, U)
-    out[:, gains.columns] = bits
+    if not gains or gains[-1].lanes[-1] >= lanes:
+        raise Trapped(Trap.MXU, unit, sum(len(part.lanes) for part in gains))
+    out, there = np.full((len(left), 2 * LANES), m.fill, U), np.zeros(2 * LANES, np.bool_)
+    for part in gains:
+        total = product(left, part)
+        whole = kind in ("s8", "u8")
+        bits = total.astype(np.int64).astype(np.int32).view(U) if whole else result(total.astype(np.float32))
+        before = out[:, part.columns]
+        sums = before + bits if whole else result(operand(before) + operand(bits))
+        out[:, part.columns] = np.where(there[part.columns], sums, bits)
+        there[part.columns] = True
     for k in range(0, len(left), SUBLANES):
         for column in range(0, lanes, LANES):
             m.push(MRF, unit, token, out[k : k + SUBLANES, column : column + LANES])
@@ -210,6 +234,6 @@ for _count in (8, 16):
                 latch(m, r[2], register)
             mxu = mxu_of(m, r[2])
             depth = mxu.lhs[0].shape[1] if mxu.lhs else 0
-            if mxu.gains is None or not mxu.lhs or depth != len(mxu.gains.lanes):
+            if not mxu.lhs or depth != sum(len(part.lanes) for part in mxu.gains):
                 raise Trapped(Trap.MXU, r[2], depth)
             multiply(m, r[2], r[3], mxu.lhs.popleft(), "bf16")

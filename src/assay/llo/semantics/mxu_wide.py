@@ -1,9 +1,10 @@
 """The MXU of 256 x 256: what does not fit into one vector comes before it by a vmatprep.
 
-A row of gains is 256 wide: its right half is prepared by `vmatprep.subr`, and a push brings the left half. `vmatpush1`
-fills rows 0-127, `vmatpush2` rows 128-255. `vmatpush3` brings rows of both with the left halves alone: those of rows
-0-127 by the push, those of rows 128-255 by the vmatprep before it. Of the left side, `vmatprep.mubr` prepares lanes
-128-255. Every eight rows give two results: columns 0-127, then 128-255.
+A row of gains is 256 wide: its right half is prepared by `vmatprep.subr`, and a push brings the left half.
+`vmatpush1` fills rows 0-127, `vmatpush2` rows 128-255. `vmatpush3` brings the left half of one of rows 0-127 and,
+from the vmatprep, the right half of one of rows 128-255, so that two products of 128 x 128 are made at once; the other
+halves take no part. Of the left side, `vmatprep.mubr` prepares lanes 128-255. Every eight rows give two results:
+columns 0-127, then 128-255.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.llo.code import Words
-from assay.llo.machine import LANES, Machine, Trap, Trapped
+from assay.llo.machine import Machine, Trap, Trapped
 from assay.llo.semantics.mxu import KINDS, REGISTERS, Rows, latch, latched, multiply, mxu_of, push_rows, rows_of
 from assay.llo.semantics.table import Known, op
 from assay.llo.semantics.vector import spread
 
 PROBE = "matrix products of v6e with known results, K and N from 1 to 256"
 MSK = "lanes outside the mask are 0: stands for a select with zeros in later stages"
-PUSH3 = "bundles have it for a vmatpush1 and a vmatpush2 whose right halves are zeros, or for a plain vmatpush"
+PUSH3 = "bundles have it, and a vadd of its two results, for a K of 256; transposed, without, for an N of 256"
 
 
 def _name(*parts: str) -> str:
@@ -68,13 +69,7 @@ def _push(number: int, kind: str, xpose: bool, masked: bool, register: str) -> N
         x, unit, _ = _operand(m, r, masked)
         rows = rows_of(x, kind)
         right = _held(m, unit, "subr", rows)
-        if number < 3:
-            push_rows(m, unit, f"{key}.{number}", np.concatenate([rows, right], axis=1))
-            return
-        # What no push brings: no lane of the left side where rows are columns, else columns that nobody may read.
-        nothing = np.full((len(rows), LANES), 0.0 if xpose else np.nan)
-        push_rows(m, unit, f"{key}.1", np.concatenate([rows, nothing], axis=1))
-        push_rows(m, unit, f"{key}.2", np.concatenate([right, nothing], axis=1))
+        push_rows(m, unit, f"{key}.{number}", np.concatenate([rows, right], axis=1))
 
 
 def _matmul(kind: str, masked: bool, register: str) -> None:
