@@ -21,7 +21,7 @@ from assay.hlo.attribute_names import COMPUTATION_ATTRIBUTES, HEADER_ATTRIBUTES
 from assay.hlo.literal import Literal
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.opcodes import ARITY
-from assay.hlo.reader import KnownBlock, KnownLine, Memory, Reader, referred
+from assay.hlo.reader import KnownBlock, KnownLine, Memory, Reader
 from assay.hlo.scan import NAME, PARENS, Fault, without_comments
 from assay.hlo.shape import Shape, compatible
 from assay.hlo.shape_text import shape_at
@@ -109,7 +109,9 @@ def _module(reader: Reader) -> Module:
         raise Fault(len(text), "no computation is marked ENTRY: the file is cut short, or the mark is missing")
     parse_exact.check_references(reader)
     if reader.memory is not None:
-        reader.memory.blocks.update(reader.blocks)
+        for key, (computation, is_entry, elements) in reader.blocks.items():
+            called = reader.called[computation.name]
+            reader.memory.blocks[key] = KnownBlock(computation, is_entry, called, elements)
     return Module(name, tuple(reader.computations), entry or reader.computations[-1].name, attributes, tables)
 
 
@@ -126,10 +128,9 @@ def _computation(reader: Reader, offset: int) -> tuple[bool, Computation, int]:
     before = len(reader.computations)
     is_entry, computation, end = _new_computation(reader, offset)
     if end == block.end and len(reader.computations) == before + 1:  # nothing of it depends on what is around it
-        called = {name: None for i in computation.instructions for name in referred(i)}
-        elements = any(".element." in name for name in computation.by_name)
+        elements = reader.text.find("#", offset, end) >= 0
         if not (elements and reader.elements):
-            reader.blocks[block.key] = KnownBlock(computation, is_entry, tuple(called), elements)
+            reader.blocks[block.key] = computation, is_entry, elements
     return is_entry, computation, end
 
 
@@ -237,14 +238,14 @@ def _remember(
     line, inner = match.group(), match.group(5)
     if not line.endswith("\n") or line.count("\n") != 1 or _SHAPED.match(inner):
         return
+    operands = instruction.operands
     elements: tuple[tuple[str, str], ...] = ()
-    if "#" in inner and instruction.operands:
+    if "#" in inner and operands:
         if reader.elements:
             return
         listed = without_comments(inner).replace("%", "").split(", ")
-        elements = tuple([(o, n) for o, n in zip(listed, instruction.operands, strict=True) if "#" in o])
-    made = {name for _, name in elements}
-    operands = tuple([name for name in instruction.operands if name not in made])
+        elements = tuple([(o, n) for o, n in zip(listed, operands, strict=True) if "#" in o])
+        operands = tuple([o for o in listed if "#" not in o])
     lines.setdefault(line, KnownLine(instruction, is_root, operands, elements))
 
 

@@ -12,6 +12,7 @@ from assay.hlo.attribute_names import (
     COMPUTATION_ATTRIBUTES,
     COMPUTATIONS,
     INSTRUCTION_ATTRIBUTES,
+    REFERENCES,
 )
 from assay.hlo.literal import Literal
 from assay.hlo.module import Computation, Instruction
@@ -208,10 +209,12 @@ def check_references(reader: Reader) -> None:
         if called is not None and known.issuperset(called):
             known.add(computation.name)
             continue
+        names: dict[str, None] = {}
         for user in computation.instructions:
-            if not user.attributes:
+            if not user.attributes or REFERENCES.isdisjoint(user.attributes):
                 continue
             for name in referred(user):
+                names[name] = None
                 if name not in known:
                     what = "is defined only after its caller" if name in reader.starts else "is not defined"
                     raise Fault(_place(reader, computation, user, name), f"computation `{name}` {what}")
@@ -220,6 +223,7 @@ def check_references(reader: Reader) -> None:
                     if name not in computation.by_name:
                         at = _place(reader, computation, user, name)
                         raise Fault(at, f"control predecessor `{name}` is not defined")
+        reader.called[computation.name] = tuple(names)
         known.add(computation.name)
 
 

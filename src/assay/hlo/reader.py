@@ -65,8 +65,8 @@ class Reader:
     computations: list[Computation] = field(default_factory=list)
     starts: dict[str, int] = field(default_factory=dict)  # computation -> where it begins
     memory: Memory | None = None
-    called: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by computations that were known
-    blocks: dict[str | bytes, KnownBlock] = field(default_factory=dict)  # that were not, for the memory
+    called: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by computations, where that is known
+    blocks: dict[str | bytes, tuple[Computation, bool, bool]] = field(default_factory=dict)  # new ones, for the memory
     elements: bool = field(init=False)  # whether some name might be one that we give to an element of a tuple
     nameless: bool = False  # whether some computation has no name, as in the fingerprint style
     given: set[str] = field(default_factory=set)  # names of our own for instructions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.target import apart, stored
@@ -58,7 +57,7 @@ class Examiner:
     lockstep: Lockstep = field(init=False)
     _judged: dict[tuple[int, ...], tuple[int, Weighed] | None] = field(default_factory=dict)
     _memory: Memory = field(default_factory=Memory)
-    _text: tuple[int, bytes] | None = None  # of the snapshot looked at last
+    _text: tuple[int, str] | None = None  # of the snapshot looked at last
     _executed: dict[tuple[int, int], Weighed | None] = field(default_factory=dict)
     _crowded: int = 0
     _end: float = 0.0
@@ -129,14 +128,13 @@ class Examiner:
         snapshot = self.snapshots[index]
         try:
             text = self.read(snapshot)
-            digest = blake2b(text.encode()).digest()
-            if self._text is not None and self._text[1] == digest:
+            if self._text is not None and self._text[1] == text:
                 before = self.looks[self._text[0]]
                 return Look(snapshot, before.state, before.why, before.inputs, before.weighed, repeat=True)
             start = time.monotonic()
             module = parse_module(text, snapshot.path.name, self._memory)
             self._spent("reading", start)
-            self._text = index, digest
+            self._text = index, text
             found = self._difference(module)
         except AssayError as error:
             return Look(snapshot, State.UNVERIFIED, told(error))

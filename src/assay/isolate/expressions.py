@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.hlo import attributes
 from assay.hlo.attribute_names import REFERENCES
@@ -44,6 +44,7 @@ _SILENT = frozenset(
 _BY_LAYOUT = frozenset(("bitcast", "custom-call"))
 
 
+_ENTERED = frozenset(("tuple", "get-tuple-element", "call", "fusion"))
 _COMMUTATIVE = frozenset(("add", "multiply", "and", "or", "xor"))
 
 TOKEN: Key = ("token",)
@@ -118,14 +119,22 @@ def sorted_operands(instruction: Instruction, operands: tuple[Ref, ...]) -> tupl
 
 def flat(ref: Ref) -> list[int]:
     """The numbers of a possibly nested tuple, in order."""
-    return [leaf for element in ref for leaf in flat(element)] if isinstance(ref, tuple) else [ref]
+    if not isinstance(ref, tuple):
+        return [ref]
+    found: list[int] = []
+    for element in ref:
+        if isinstance(element, tuple):
+            found += flat(element)
+        else:
+            found.append(element)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):  # a hundred thousand are made: a dataclass takes four times as long
     """How a symbol is made: by an instruction, the first that computes it, of the symbols of its operands.
 
-    words, called: the parts of its key without operands. namesake: what the instruction of that name gave before.
+    words, called: the parts of its key without operands. sources: the symbols of its operands, flat. namesake: what the
+    instruction of that name gave before.
     """
 
     module: Module
@@ -134,14 +143,15 @@ class Made:
     operands: tuple[Ref, ...]
     words: int
     called: tuple[Ref, ...]
+    sources: Sequence[int]
     namesake: Ref | None
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A symbol for an element of what an instruction with a tuple as result gives."""
+    """A symbol for an element of what an instruction with a tuple as result gives: that of the one source."""
 
-    whole: int
+    sources: tuple[int]
     place: tuple[int, ...]
 
 
@@ -156,8 +166,7 @@ class Entry:
     instructions: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Followed:
+class _Followed(NamedTuple):
     """What is known of an instruction: its ref in terms of `operands`, where `around` is as it was."""
 
     instruction: Instruction
@@ -240,12 +249,12 @@ class Expressions:
     def symbol(self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]) -> Ref:
         """The symbol of what an instruction computes of symbols."""
         assert self._module is not None
-        key = self.key(computation, instruction, operands)
+        words, called, _ = key = self.key(computation, instruction, operands)
         number = self._numbered(key)
         if number not in self.made:
-            named = self._named.get(instruction.name)
-            self.made[number] = Made(self._module, computation, instruction, operands, key[0], key[1], named)
-        return self._spread(instruction.shape, number, ())
+            named, sources = self._named.get(instruction.name), flat(operands)
+            self.made[number] = Made(self._module, computation, instruction, operands, words, called, sources, named)
+        return self._spread(instruction.shape, number, ()) if isinstance(instruction.shape, TupleShape) else number
 
     # ---- modules
 
@@ -284,6 +293,9 @@ class Expressions:
         self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]
     ) -> _Followed:
         assert self._module is not None
+        if instruction.opcode not in _ENTERED and instruction.opcode not in SAME:
+            ref = self.symbol(computation, instruction, operands)
+            return self._remembered(computation, instruction, operands, ref, 1)
         instructions = 0
 
         def number(where: Computation, what: Instruction, of: tuple[Ref, ...]) -> Ref:
@@ -301,6 +313,16 @@ class Expressions:
             return found[0]
 
         ref = _ref(self._module, computation, instruction, operands, number, enter)
+        return self._remembered(computation, instruction, operands, ref, instructions)
+
+    def _remembered(
+        self,
+        computation: Computation,
+        instruction: Instruction,
+        operands: tuple[Ref, ...],
+        ref: Ref,
+        instructions: int,
+    ) -> _Followed:
         called = referred(instruction) if instruction.attributes else ()
         around = self._around(computation, instruction, called)
         found = _Followed(instruction, operands, called, around, ref, instructions)
@@ -311,9 +333,11 @@ class Expressions:
         """What the value depends on beside the instruction itself and its operands' values: the computations that it
         calls, the layouts of its operands.
         """
+        known = self._identities
+        identities = tuple([known[name] if name in known else self._identity(name) for name in called])
         if instruction.opcode in _BY_LAYOUT:
-            return *map(self._identity, called), *[computation.by_name[name].shape for name in instruction.operands]
-        return tuple(map(self._identity, called))
+            return *identities, *[computation.by_name[name].shape for name in instruction.operands]
+        return identities
 
     def _identity(self, name: str) -> int:
         """Of a computation of the present module together with all that it calls."""
@@ -337,7 +361,7 @@ class Expressions:
         if not place:
             return number
         element = self._numbered(("element", number, place))
-        self.made.setdefault(element, Element(number, place))
+        self.made.setdefault(element, Element((number,), place))
         return element
 
     def _numbered(self, key: Key) -> int:

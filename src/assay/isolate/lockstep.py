@@ -149,11 +149,8 @@ class Lockstep:
             if symbol in found or (symbol in self._table and not known):
                 continue
             found.add(symbol)
-            match self.expressions.made.get(symbol):
-                case Made(operands=operands):
-                    stack += flat(operands)
-                case Element(whole=whole):
-                    stack.append(whole)
+            if (made := self.expressions.made.get(symbol)) is not None:
+                stack += made.sources
         return found
 
     def _argument(self, module: Module, shape: ArrayShape, array: Array) -> int:
@@ -312,7 +309,8 @@ class Lockstep:
 
 
 def _element(table: Table, element: Element) -> Ref:
-    ref = table[element.whole]
+    (whole,) = element.sources
+    ref = table[whole]
     for index in element.place:
         assert isinstance(ref, tuple)
         ref = ref[index]
