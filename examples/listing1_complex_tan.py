@@ -1,7 +1,7 @@
 """Listing 1 (1) of arXiv 2611.00624: complex tan overflows on the way to a result of modest size.
 
 tan(x + iy) for large y is a quotient of exponentials that leave f32; the quotient itself tends to +-i. XLA:TPU's
-expansion (libtpu up to 0.0.50.1 for tan, up to 0.0.46 for tanh) divides them as they are.
+expansion (libtpu up to 0.0.50.1 for tan, up to 0.0.47.1 for tanh) divides them as they are.
 
     assay passes examples/listing1_complex_tan.py --target tpu:v5e --toolchain jax==0.11.1,libtpu==0.0.46
 """
