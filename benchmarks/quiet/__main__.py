@@ -2,6 +2,7 @@
 not `agree`: on a compiler without known bugs in them, every such verdict is a false alarm of assay or a finding.
 
     python benchmarks/quiet [--seeds 3] [--filter RE] [--jobs 1] [--resume FILE]
+    python benchmarks/quiet --target tpu:v5e --through llo [--toolchain SPEC] [--most 500]
 
 As `assay check` by default: inputs drawn from the seed, ordinary values and, where they make most of the output exact,
 small integers. One line of JSON for each program and seed goes to FILE (quiet.jsonl) as it is known; with --resume what
@@ -11,6 +12,7 @@ FILE has is not done again, so that a run may be killed at any time. Exit code 1
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -43,6 +45,7 @@ def main() -> int:
     if not entries:
         print(f"no program matches {options.filter!r}")
         return 2
+    entries = sorted(entries, key=shuffled)[: options.most]
     known = read(options.resume) if options.resume else []
     output = options.resume or options.output
     done = {(record["title"], record["seed"]) for record in known}
@@ -52,7 +55,7 @@ def main() -> int:
     print(f"{len(entries)} programs, seeds {seeds}; {len(done & wanted)} checks are known; writing {output}")
     start = time.monotonic()
     with output.open("a" if options.resume else "w") as file:
-        for batch in _run(_batches(entries, options.seeds, done), options.jobs):
+        for batch in _run(_batches(entries, options.seeds, done), options):
             for record in batch:
                 file.write(json.dumps(record) + "\n")
                 if (text := line(record)) is not None:
@@ -72,6 +75,10 @@ def _options() -> argparse.Namespace:
     about = "a regular expression that the program's title is to match"
     parser.add_argument("--filter", type=expression, default="", help=about)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--most", type=int, help="how many programs of the list, in mixed order")
+    parser.add_argument("--target", default=Request.target)
+    parser.add_argument("--through", default=Request.through)
+    parser.add_argument("--toolchain")
     parser.add_argument("--output", type=Path, default=Path("quiet.jsonl"))
     parser.add_argument("--resume", type=Path, help="go on with this file")
     options = parser.parse_args()
@@ -98,22 +105,24 @@ def _batches(entries: list[Entry], seeds: range, done: set[tuple[str, int]]) -> 
     return sorted(found, key=lambda batch: zlib.crc32(batch[1][0].encode()))
 
 
-def _run(batches: list[Batch], jobs: int) -> Any:
-    if jobs == 1:
-        yield from map(_check, batches)
+def _run(batches: list[Batch], options: argparse.Namespace) -> Any:
+    request = Request(target=options.target, through=options.through, toolchain=options.toolchain)
+    if options.jobs == 1:
+        for batch in batches:
+            yield _check(batch, request)
         return
-    with ProcessPoolExecutor(jobs) as pool:
-        for future in as_completed([pool.submit(_check, batch) for batch in batches]):
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for future in as_completed([pool.submit(_check, batch, request) for batch in batches]):
             yield future.result()
 
 
-def _check(batch: Batch) -> list[dict[str, Any]]:
+def _check(batch: Batch, request: Request) -> list[dict[str, Any]]:
     """One record for each program of a batch."""
     seed, titles, dtypes = batch
     os.environ["QUIET_TITLES"] = json.dumps(titles)
     start = time.monotonic()
     try:
-        cases = as_dict(check_path(str(CASES), Request(seed=seed)))["cases"]
+        cases = as_dict(check_path(str(CASES), dataclasses.replace(request, seed=seed)))["cases"]
     except Exception as error:  # assay's own fault, which is counted and must not end the run
         why = f"{type(error).__name__}: {error}"
         cases = [{"name": f"{CASES.name}: {title}", "verdict": "unverified", "why": why} for title in titles]
