@@ -27,7 +27,7 @@ from assay.llo.machine import SPACES, Machine, Outcome, Stop, Trap
 from assay.llo.semantics.table import BY_NUMBER, OPS
 
 SOURCES = Path(__file__).with_name("native")
-FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-w")
+FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-w")
 LOCAL = "-march=native"
 DETAILS = {
     Trap.OUT_OF_BOUNDS: 3,

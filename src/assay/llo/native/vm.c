@@ -1,6 +1,7 @@
 /* The C engine: the loop of interpret.py. `native.py` writes ops.h from the table: one function an op, the array `OPS` of
    them, and OP_JUMP and OP_HALT. */
 #include "vm.h"
+#include "functions.h"
 #include "units.h"
 #include "memory.h"
 #include "narrow.h"

@@ -81,17 +81,23 @@ static inline uint32_t bf16(uint32_t x) {
   uint32_t rounded = (x + 0x7fffu + (x >> 16 & 1)) >> 16;
   return (x & 0x7fffffffu) > 0x7f800000u ? x >> 16 | 0x40 : rounded;
 }
-/* By their bits, as integers in the same order: +0 above -0, and no branch to keep lanes from running together. */
+/* Extremes of f32 by their bits, as integers in the same order, +0 above -0: floats that are chosen are not vectorized. */
 static inline int32_t rank(uint32_t x) { return (int32_t)(x ^ ((uint32_t)((int32_t)x >> 31) >> 1)); }
 static inline int is_nan(uint32_t x) { return (x & 0x7fffffffu) > 0x7f800000u; }
-static inline float maximum(float f, float g) {
-  uint32_t x = as_bits(f), y = as_bits(g), z = rank(x) > rank(y) ? x : y;
-  return as_float(is_nan(x) | is_nan(y) ? 0x7fc00000u : z);
+static inline uint32_t highest(uint32_t x, uint32_t y) {
+  x = flush(x), y = flush(y);
+  uint32_t z = rank(x) > rank(y) ? x : y;
+  z = is_nan(x) ? 0x7fc00000u : z;
+  return is_nan(y) ? 0x7fc00000u : z;
 }
-static inline float minimum(float f, float g) {
-  uint32_t x = as_bits(f), y = as_bits(g), z = rank(x) < rank(y) ? x : y;
-  return as_float(is_nan(x) | is_nan(y) ? 0x7fc00000u : z);
+static inline uint32_t lowest(uint32_t x, uint32_t y) {
+  x = flush(x), y = flush(y);
+  uint32_t z = rank(x) < rank(y) ? x : y;
+  z = is_nan(x) ? 0x7fc00000u : z;
+  return is_nan(y) ? 0x7fc00000u : z;
 }
+static inline float maximum(float x, float y) { return as_float(highest(as_bits(x), as_bits(y))); }
+static inline float minimum(float x, float y) { return as_float(lowest(as_bits(x), as_bits(y))); }
 static inline uint32_t to_s32(float f) {
   if (f != f) return 0;
   if (f >= 2147483648.0f) return 0x7fffffffu;

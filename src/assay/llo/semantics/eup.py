@@ -22,9 +22,9 @@ WHY = "kernels with known results; the value is the function's, correctly rounde
 FUNCTIONS: dict[str, tuple[str, Callable[[Doubles], Doubles]]] = {
     "vrcp.f32": ("1.0 / D(x)", lambda x: 1.0 / x),
     "vrsqrt.f32": ("1.0 / sqrt(D(x))", lambda x: 1.0 / np.sqrt(x)),
-    "vexp2.f32": ("exp2(D(x))", np.exp2),
-    "vlog2.f32": ("log2(D(x))", np.log2),
-    "vtanh.f32": ("tanh(D(x))", np.tanh),
+    "vexp2.f32": ("exp2_of(D(x))", np.exp2),
+    "vlog2.f32": ("log2_of(D(x))", np.log2),
+    "vtanh.f32": ("tanh_of(D(x))", np.tanh),
 }
 
 

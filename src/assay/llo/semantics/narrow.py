@@ -11,10 +11,10 @@ import numpy as np
 
 from assay.llo.code import Words
 from assay.llo.machine import LANES, Machine
-from assay.llo.semantics.floats import QUIET, Floats, flush
+from assay.llo.semantics.floats import QUIET, flush, operand, result
 from assay.llo.semantics.pack import LOW, half, quarter, sign_extended
 from assay.llo.semantics.table import op
-from assay.llo.semantics.vector import PROBE, floats, lanes, maximum, minimum, signed
+from assay.llo.semantics.vector import PROBE, lanes, maximum, minimum, signed
 
 U = np.uint32
 F16 = "conversions of f16 to and from f32 are this alone; subnormals of f16 are taken to be kept"
@@ -59,10 +59,6 @@ def _pack_c_b4(m: Machine, r: Sequence[int]) -> None:
     m.v[r[1]] = (rows << (U(4) * np.arange(8, dtype=U))[:, None]).sum(axis=1, dtype=U)
 
 
-def _clamp_gez(x: Floats, c: Floats) -> Floats:
-    return minimum(maximum(x, np.zeros_like(x)), c)
-
-
-floats("vclamp.gez.f32", 2, "minimum(maximum(x, 0.0f), y)", why=f"{PROBE}: clips to 0..c before it becomes unsigned")(
-    _clamp_gez
-)
+@lanes("vclamp.gez.f32", "Vvv", "lowest(highest(x, 0), y)", why=f"{PROBE}: clips to 0..c before it becomes unsigned")
+def _clamp_gez(x: Words, c: Words) -> Words:
+    return result(minimum(maximum(operand(x), np.zeros(x.shape, np.float32)), operand(c)))

@@ -222,9 +222,11 @@ def maximum(x: Floats, y: Floats) -> Floats:
     return np.where(np.isnan(x) | np.isnan(y), np.float32("nan"), np.where((x > y) | ((x == y) & ~np.signbit(x)), x, y))
 
 
-floats("vmax.f32", 2, "maximum(x, y)", why=EXTREME)(maximum)
-floats("vmin.f32", 2, "minimum(x, y)", why=EXTREME)(minimum)
-floats("vclamps.f32", 2, "minimum(maximum(x, -(y)), y)", why="clips to -c..c")(lambda x, c: minimum(maximum(x, -c), c))
+lanes("vmax.f32", "Vvv", "highest(x, y)", why=EXTREME)(lambda x, y: result(maximum(operand(x), operand(y))))
+lanes("vmin.f32", "Vvv", "lowest(x, y)", why=EXTREME)(lambda x, y: result(minimum(operand(x), operand(y))))
+lanes("vclamps.f32", "Vvv", "lowest(highest(x, y ^ 0x80000000u), y)", why="clips to -c..c")(
+    lambda x, c: result(minimum(maximum(operand(x), -operand(c)), operand(c)))
+)
 
 # Conversions ---
 
