@@ -241,11 +241,17 @@ def inputs_of(operands: Operands, request: Request) -> Given:
 
 # ---- comparing stages
 
-SETS = 2
+CLASSES = ("normal", "normal", "log-uniform", "stamps")
+SETS = 8
+"""Sets of inputs, of these classes in turn: a maximum, say, hides a wrong row from most inputs."""
+FEW, MORE_S, MORE_BYTES = 2, 10.0, 1 << 30
+"""After so many sets no more are made where a program takes longer, or its kernels' inputs more memory; unless the
+number was asked for.
+"""
 
 
 @dataclass(slots=True)
-class _Handed:
+class Handed:
     """What a program hands to its kernels when it runs: for each kernel the instruction that ran it first, and its
     inputs.
     """
@@ -255,6 +261,7 @@ class _Handed:
     label: str = ""
     instructions: dict[str, str] = field(default_factory=dict)
     found: dict[str, list[Given]] = field(default_factory=dict)
+    size: int = 0
 
     def __call__(
         self, computation: Computation, instruction: Instruction, operands: Sequence[Value], value: Value
@@ -266,11 +273,19 @@ class _Handed:
         if self.instructions.setdefault(files.name, instruction.name) == instruction.name and (
             not sets or sets[-1].label != self.label
         ):
-            sets.append(Given(self.label, tuple(pair for operand in operands for pair in pairs(operand))))
+            given = Given(self.label, tuple(pair for operand in operands for pair in pairs(operand)))
+            sets.append(given)
+            self.size += sum(pair.first.nbytes for pair in given.arrays)
 
 
 def diff(
-    dumped: Dumped, request: Request, kernel: str | None, limit: int, deadline: float | None, step: Step
+    dumped: Dumped,
+    request: Request,
+    kernel: str | None,
+    limit: int,
+    deadline: float | None,
+    step: Step,
+    sets: int | None = None,
 ) -> list[KernelDiff]:
     """Every kernel that matches, through all its stages, on what the program hands to it when its kernels run one after
     the other at their first stage. request.inputs are the program's. What hinders one kernel is told of it. Raises
@@ -278,22 +293,22 @@ def diff(
     """
     chosen = dumped.matching(kernel)
     module = dumped.module()
-    handed, missing = _handed(dumped, module, request, {files.name for files in chosen}, limit, deadline, step)
+    given, missing = handed(dumped, module, request, {files.name for files in chosen}, limit, deadline, step, sets)
     found = []
     for files in chosen:
-        inputs = handed.found.get(files.name)
+        inputs = given.found.get(files.name)
         if inputs is None:
             why = missing.get(files.name) or missing.get("") or "no instruction of the module ran it"
             found.append(KernelDiff(files.name, "unverified", why, (), None, 0, 0, 0.0))
             continue
-        operands = operands_of(module, handed.instructions[files.name])
+        operands = operands_of(module, given.instructions[files.name])
         found.append(
             diff_kernel(files, operands, inputs, generation(request), limit=limit, deadline=deadline, step=step)
         )
     return found
 
 
-def _handed(
+def handed(
     dumped: Dumped,
     module: Module,
     request: Request,
@@ -301,9 +316,12 @@ def _handed(
     limit: int,
     deadline: float | None,
     step: Step,
-) -> tuple[_Handed, dict[str, str]]:
-    """What kernels are handed; why some are not reached, by kernel, and by the empty name for all that are not."""
-    handed = _Handed(dumped.dump, wanted)
+    sets: int | None = None,
+) -> tuple[Handed, dict[str, str]]:
+    """What kernels are handed, on so many sets of inputs; why some are not reached, by kernel, and by the empty name
+    for all that are not.
+    """
+    found = Handed(dumped.dump, wanted)
     missing: dict[str, str] = {}
     codes: dict[str, Code] = {}
 
@@ -311,8 +329,11 @@ def _handed(
         if deadline is not None and time.monotonic() > deadline:
             raise ReferenceLimit("out of time before the kernel was reached")
 
-    for handed.label, arguments in _arguments(module, request):
-        step(f"{dumped.name}: what its kernels are handed ({handed.label})")
+    start = time.monotonic()
+    for number, (found.label, arguments) in enumerate(_arguments(module, request, sets or SETS)):
+        if sets is None and number >= FEW and (time.monotonic() - start > MORE_S or found.size > MORE_BYTES):
+            break
+        step(f"{dumped.name}: what its kernels are handed ({found.label})")
         try:
             ran = run_module(
                 module,
@@ -322,7 +343,7 @@ def _handed(
                 for_target(request.target),
                 limit=limit,
                 codes=codes,
-                on_kernel=handed,
+                on_kernel=found,
                 deadline=check,
             )
         except InputError:
@@ -334,15 +355,16 @@ def _handed(
             files = dumped.dump.kernel(entry.name)
             if files is not None and entry.kind not in ("simulated", "unwritten"):
                 missing.setdefault(files.name, f"{entry.kind} at its first stage: {entry.why}")
-    return handed, missing
+    return found, missing
 
 
-def _arguments(module: Module, request: Request) -> Iterator[tuple[str, list[Array]]]:
+def _arguments(module: Module, request: Request, sets: int) -> Iterator[tuple[str, list[Array]]]:
     if request.inputs is not None:
         yield str(request.inputs), load_arguments(request.inputs, module)
         return
     if not module.entry.parameters:
         yield "no inputs", []
         return
-    for seed in range(request.seed, request.seed + SETS):
-        yield f"normal, seed {seed}", generate(module, seed)
+    for number in range(sets):
+        name, seed = CLASSES[number % len(CLASSES)], request.seed + number
+        yield f"{name}, seed {seed}", generate(module, seed, name)

@@ -136,6 +136,9 @@ def diff_(
     seed: Seed = 0,
     hlo: Hlo = None,
     limit: Limit = LIMIT,
+    sets: Annotated[
+        int | None, typer.Option(min=1, help="Sets of drawn inputs; 8, or fewer for what is slow, if not given.")
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(min=0.1, help="Seconds for all kernels; those that are not reached are unverified.")
     ] = 3600.0,
@@ -160,7 +163,7 @@ def diff_(
             deadline = time.monotonic() + time_limit
             programs = []
             for dumped in dumps:
-                kernels = () if dumped.problem else diff(dumped, request, kernel, limit, deadline, progress.step)
+                kernels = () if dumped.problem else diff(dumped, request, kernel, limit, deadline, progress.step, sets)
                 programs.append(llo_diff.ProgramDiff(dumped.name, tuple(kernels), dumped.problem, dumped.found))
     report = llo_diff.LloReport(source, target, versions, seed, tuple(programs), command_line())
     deliver(json, lambda: llo_diff.to_json(report), lambda console: llo_diff.show(report, console, verbose))

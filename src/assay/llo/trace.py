@@ -6,19 +6,19 @@ The NumPy engine alone is watched. Values are those of the first of the kernel's
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
 
 from assay.llo import interpret
-from assay.llo.code import DST, OP, Code, Words
+from assay.llo.code import DST, IMM, OP, A, B, C, Code, D, Words
 from assay.llo.kernel import Result
 from assay.llo.listing import Loaded
 from assay.llo.lowering import lower
 from assay.llo.lowering.regions import PHIS
-from assay.llo.machine import NAN_FILL, Machine, Outcome
+from assay.llo.machine import NAN_FILL, SUBLANES, Machine, Outcome
 from assay.llo.program import Instruction, Kernel
 from assay.llo.semantics.table import BY_NUMBER
 
@@ -42,7 +42,7 @@ class Summary:
 class Did:
     """One instruction. counted: whether it has a record that can be counted; branches, phis and what only waits have
     none. vector: (8, 128) uint32, what it made last; mask: (8, 128) nibbles; scalar: a word. digest: of
-    every vector, mask and scalar that it made, in order.
+    every vector, mask and scalar that it made, in order; of a vector store, of where and what it wrote.
     """
 
     instruction: Instruction
@@ -87,6 +87,9 @@ class Trace:
                 return
             number = records[record][DST]
             kind = BY_NUMBER[records[record][OP]].signature[0]
+            if kind == "v":
+                did.digest = zlib.crc32(_written(machine, records[record]), did.digest)
+                return
             if kind == "V":
                 did.vector = machine.v[number].copy()
                 did.digest = zlib.crc32(did.vector.data, did.digest)
@@ -120,9 +123,20 @@ def trace_of(loaded: Loaded) -> Trace:
         op = BY_NUMBER[int(code.records[record][OP])]
         listed[place].counted |= op.name not in ("jump", "halt") and listed[place].instruction.opcode not in PHIS
         instruction = listed[place].instruction
-        if op.signature[:1] in ("V", "M", "S") and instruction.dst is not None and instruction.target is None:
+        makes = op.signature[:1] in ("V", "M", "S") and instruction.dst is not None and instruction.target is None
+        if makes or op.name in ("vst", "vst.msk"):
             trace._last[place] = record
     return trace
+
+
+def _written(machine: Machine, record: Sequence[int]) -> bytes:
+    """Of a vector store: the address, the sublanes, and their words where the mask is on."""
+    base, sublanes = (int(machine.s[record[place]]) for place in (A, D))
+    rows = [k for k in range(SUBLANES) if sublanes >> k & 1]
+    words = machine.v[record[DST], rows]
+    if BY_NUMBER[record[OP]].name == "vst.msk":
+        words = np.where(machine.m[record[IMM], rows] != 0, words, 0)
+    return repr((base, record[B], record[C], sublanes)).encode() + words.tobytes()
 
 
 def _with_each(kernel: Kernel, change: Callable[[Instruction], Instruction]) -> Kernel:

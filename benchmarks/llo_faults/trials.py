@@ -1,0 +1,165 @@
+"""One fault planted in one stage of one kernel, and what `llo diff` says of it."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from faults import Fault, faults
+
+from assay.errors import AssayError
+from assay.kernels import Dumped
+from assay.llo.code import Code
+from assay.llo.diff import Given, KernelDiff, diff_kernel
+from assay.llo.files import KernelFiles, Stage
+from assay.llo.kernel import run
+from assay.llo.listing import load
+from assay.llo.lowering import lower
+from assay.llo.machine import Machine, Outcome
+from assay.llo.operands import Operands
+from assay.llo.trace import Did, Trace, trace_of
+
+TRACED = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel whose honest stages agree. ran: the stages after the first that mean something."""
+
+    program: str
+    dumped: Dumped
+    files: KernelFiles
+    operands: Operands
+    inputs: Sequence[Given]
+    generation: str
+    ran: tuple[Stage, ...]
+
+
+def sites(kernel: Kernel, stage: Stage, kind: str) -> list[Fault]:
+    return faults(kind, stage.path.read_text())
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """outcome: `found`, `equivalent` with why it must be, `missed`, `wrong stage`, or `invalid` where the simulator
+    does not read what is left. named: the stage that was named. said: of the difference. sets: of inputs.
+    """
+
+    program: str
+    kernel: str
+    stage: str
+    kind: str
+    line: int
+    outcome: str
+    named: str = ""
+    said: str = ""
+    sets: int = 0
+
+
+def trial(kernel: Kernel, stage: Stage, fault: Fault) -> Trial:
+    text = fault.planted(stage.path.read_text())
+    name = f"{stage.number:02d} {stage.label}"
+    told = Trial(kernel.program, kernel.files.name, name, fault.kind, fault.line, "", sets=len(kernel.inputs))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / stage.path.name
+        path.write_text(text)
+        planted = replace(stage, path=path)
+        files = KernelFiles(kernel.files.name, tuple(planted if s is stage else s for s in kernel.files.stages))
+        try:
+            loaded = load(files, planted)
+            lower(loaded.kernel, loaded.declared)
+        except AssayError as error:
+            return replace(told, outcome="invalid", said=str(error))
+        found = diff_kernel(files, kernel.operands, kernel.inputs, kernel.generation)
+        if found.difference is not None:
+            outcome = "found" if found.difference.stage == name else "wrong stage"
+            return replace(told, outcome=outcome, named=found.difference.stage, said=_said(found))
+        why = equivalent(kernel, files, stage, planted, fault)
+    return replace(told, outcome="equivalent" if why else "missed", said=why or found.why)
+
+
+def _said(found: KernelDiff) -> str:
+    difference = found.difference
+    assert difference is not None
+    if difference.trap:
+        return f"stops: {difference.trap}"
+    if difference.outputs:
+        unwritten = sum(wrong.unwritten for wrong in difference.outputs)
+        return f"{sum(wrong.differ for wrong in difference.outputs)} elements, {unwritten} of them unwritten"
+    return f"{difference.left} left in queues, {difference.flying} DMAs never waited for"
+
+
+def equivalent(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fault: Fault) -> str:
+    """Why a fault that changed no result cannot: seen in the runs of both texts, instruction by instruction, on every
+    set of inputs. Empty where that is not shown.
+    """
+    reasons = {_reason(kernel, files, stage, planted, fault, given) for given in kernel.inputs}
+    return "" if "" in reasons else "; ".join(sorted(reasons))
+
+
+def _reason(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fault: Fault, given: Given) -> str:
+    honest, faulty = _Watched(kernel, stage, given), _Watched(replace(kernel, files=files), planted, given)
+    before, after = (_planted(one.trace, fault) for one in (honest, faulty))
+    if before is None:
+        return ""
+    if not before.times and (after is None or not after.times):
+        return "the instruction never runs"
+    made = before.vector is not None or before.mask is not None or before.scalar is not None
+    if made and after is not None and before.digest == after.digest:
+        return "the instruction makes the same values"
+    others = zip(honest.trace.did, faulty.trace.did, strict=True)
+    if not any(a is not before and (a.digest, a.times) != (b.digest, b.times) for a, b in others):
+        return "every other instruction makes and stores the same: nothing reads what is different"
+    if fault.kind == "wrong loop bound" and honest.memory == faulty.memory:
+        return "one trip more or less leaves all memory as it is"
+    return ""
+
+
+class _Watched:
+    """One stage run in NumPy. memory: a digest of all of it in the end."""
+
+    def __init__(self, kernel: Kernel, stage: Stage, given: Given) -> None:
+        self.memory = ""
+        self.trace = trace_of(load(kernel.files, stage))
+        run(
+            self.trace.code,
+            kernel.generation,
+            list(zip(kernel.operands.inputs, given.arrays, strict=True)),
+            kernel.operands.outputs,
+            kernel.operands.shared,
+            engine=self._engine,
+            limit=TRACED,
+        )
+
+    def _engine(self, code: Code, machine: Machine, limit: int) -> Outcome:
+        outcome = self.trace.engine(code, machine, limit)
+        if not self.memory:
+            spaces = (machine.hbm, machine.vmem, machine.smem)
+            self.memory = hashlib.sha256(b"".join(space.tobytes() for space in spaces)).hexdigest()
+        return outcome
+
+
+def _planted(trace: Trace, fault: Fault) -> Did | None:
+    """The instruction that the fault is in: by its name, where the line has several."""
+    name = fault.dst.partition("_")[0]
+    for did in trace.did:
+        instruction = did.instruction
+        own = instruction.token if instruction.dst is None else instruction.dst.name
+        if own == name and did.counted:
+            return did
+    return None
+
+
+def draw(kernels: Sequence[Kernel], kind: str, rng: np.random.Generator) -> tuple[Kernel, Stage, Fault] | None:
+    """A kernel, a stage and a site by lot; None where none of 40 draws has one."""
+    for _ in range(40):
+        kernel = kernels[rng.integers(len(kernels))]
+        stage = kernel.ran[rng.integers(len(kernel.ran))]
+        found = sites(kernel, stage, kind)
+        if found:
+            return kernel, stage, found[rng.integers(len(found))]
+    return None
