@@ -218,23 +218,29 @@ static void latch(VM *vm, int unit, int reg) {
     }
   }
 }
-/* n rows times the gains of one half of K: sums in order of K, in double. out: rows of 256. */
+/* n rows times the gains of one half of K: sums in order of K, in double, eight rows and columns at a time; both come in
+   eights. out: rows of 256. A product of two operands is exact in double, so it may be added in the same step. */
+typedef double Eight __attribute__((vector_size(64)));
+#ifndef __clang__
+__attribute__((optimize("fp-contract=fast")))
+#endif
 static void product(const Unit *u, int part, const double *left, int stride, int n, double *out) {
   int from = u->diagonal ? 128 * part : 0;
   int to = u->diagonal ? from + u->columns[part] : u->columns[1] ? 128 + u->columns[1] : u->columns[0];
   const double *gains = u->gains + 128 * 256 * part;
-  for (int r = 0; r < n; r += 4) {
-    double *o = out + r * 256;
-    memset(o, 0, sizeof(double) * 4 * 256);
-    const double *x = left + r * stride + 128 * part;
-    for (int k = 0; k < u->lanes[part]; k++) {
-      const double *g = gains + k * 256;
-      double a = x[k], b = x[stride + k], c = x[2 * stride + k], d = x[3 * stride + k];
-      _Pragma("GCC ivdep") for (int j = from; j < to; j++) {
-        o[j] += a * g[j], o[256 + j] += b * g[j], o[512 + j] += c * g[j], o[768 + j] += d * g[j];
+  memset(out, 0, sizeof(double) * n * 256);
+  for (int r = 0; r < n; r += 8)
+    for (int j = from; j < to; j += 8) {
+      const double *x = left + r * stride + 128 * part;
+      Eight g, a = {0}, b = {0}, c = {0}, d = {0}, e = {0}, f = {0}, h = {0}, i = {0};
+      for (int k = 0; k < u->lanes[part]; k++, x++) {
+        memcpy(&g, gains + k * 256 + j, sizeof g);
+        a += x[0] * g, b += x[stride] * g, c += x[2 * stride] * g, d += x[3 * stride] * g;
+        e += x[4 * stride] * g, f += x[5 * stride] * g, h += x[6 * stride] * g, i += x[7 * stride] * g;
       }
+      const Eight sums[8] = {a, b, c, d, e, f, h, i};
+      for (int k = 0; k < 8; k++) memcpy(out + (r + k) * 256 + j, &sums[k], sizeof g);
     }
-  }
 }
 /* left: rows of `width`, 128 or 256; a result for eight rows and 128 columns each. */
 static int multiply(VM *vm, int unit, int token, const double *left, int width, int n, int kind) {
