@@ -162,7 +162,7 @@ ORDINARY = [op for op in OPS.values() if op.name not in SPECIAL_SIGNATURES]
 def test_both_engines_agree(op: Op, run: Any, draw: Any) -> None:
     program = around(op)
     assert any(record[0] == op.name for record in program)
-    for seed in range(3):
+    for seed in range(2):
         words = draw(seed, (8, 8, 128))
         if seed == 1:
             words[1] = words[0]
@@ -194,9 +194,9 @@ def test_both_engines_agree(op: Op, run: Any, draw: Any) -> None:
         assert ran.outcome.steps == len(program) + 1
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
-def test_every_op_says_how_it_is_known(op: Op) -> None:
-    assert op.why.strip()
-    assert op.known in ("probe", "stages", "isa", "own")
-    assert set(op.signature) <= set("VMSvmsiut.")
-    assert len(op.signature) <= 6
+def test_every_op_says_how_it_is_known() -> None:
+    for op in OPS.values():
+        assert op.why.strip(), op.name
+        assert op.known in ("probe", "stages", "isa", "own"), op.name
+        assert set(op.signature) <= set("VMSvmsiut."), op.name
+        assert len(op.signature) <= 6, op.name
