@@ -200,6 +200,14 @@ def test_the_reference_stands_in_for_a_kernel_that_cannot_run(tmp_path: Path) ->
         assert (bad.stop is not None and bad.stop.trap is Trap.OUT_OF_BOUNDS) == (kind == "trapped")
 
 
+def test_a_kernel_of_which_nothing_is_known_ends_the_run(tmp_path: Path) -> None:
+    text = ONE.replace("twice = ", "own = ").replace("negate(p)", 'custom-call(p), custom_call_target="mine"')
+    text = text.replace("negate(twice)", "negate(own)")
+    found = run(tmp_path, text, {"own": TWICE.replace("vmul.f32", "vnosuchthing"), "again": TWICE}, LINE)
+    assert found.outputs == ()
+    assert [(k.name, k.kind, k.why) for k in found.kernels] == [("own", "unsupported", "vnosuchthing")]
+
+
 def test_a_branch_on_memory_that_nobody_wrote_is_an_error_of_its_own(tmp_path: Path) -> None:
     text = f"""
 yes {{

@@ -86,7 +86,8 @@ class _Case:
     def __post_init__(self) -> None:
         assert self.program.module is not None, "a program with a problem is not judged"
         self.notes.extend(self.program.notes)
-        self.bounds = Bounds(self.program.module, self.arguments, self.settings, self.step, self.seconds, self.notes)
+        module = self.program.plain or self.program.module
+        self.bounds = Bounds(module, self.arguments, self.settings, self.step, self.seconds, self.notes)
 
     def judge(self) -> CaseResult | None:
         try:

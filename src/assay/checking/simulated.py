@@ -121,7 +121,12 @@ class Simulated:
         """
         assert self.own is not None, "nothing was simulated"
         assert self.last is not None
-        return apart(weighed, self.own) or _outside(weighed, self.own, [p.first for p in self.last.outputs])
+        try:
+            if apart(weighed, self.own):
+                return True
+        except Unsupported:  # a kernel of the user's own: no reading of it may excuse a result
+            return True
+        return _outside(weighed, self.own, [p.first for p in self.last.outputs])
 
     def decided(self, weighed: Weighed, bounds: Bounds) -> Weighed:
         """`weighed`: what rounding may decide either way, it decided."""

@@ -64,7 +64,9 @@ class KernelRun:
 
 @dataclass(frozen=True, slots=True)
 class ModuleRun:
-    """outputs: one for each array of the root, in order. kernels: in the order in which they ran first."""
+    """outputs: one for each array of the root, in order; none where a kernel gave no value and the reference has none
+    either. kernels: in the order in which they ran first.
+    """
 
     outputs: tuple[Pair, ...]
     kernels: tuple[KernelRun, ...]
@@ -109,8 +111,11 @@ def run_module(
     if [a.shape for a in given] != [leaf.dims for leaf in wanted]:
         raise InputError(f"{module.name} takes {_spell(wanted)}, not {_spell_arrays(given)}")
     values = [_argument(p.shape, given) for p in module.entry.parameters]
-    with np.errstate(all="ignore"):
-        value = runner.computation(module.entry, values)
+    try:
+        with np.errstate(all="ignore"):
+            value = runner.computation(module.entry, values)
+    except _NoValue:
+        return ModuleRun((), tuple(runner.kernels.values()))
     return ModuleRun(tuple(pairs(value)), tuple(runner.kernels.values()))
 
 
@@ -202,7 +207,10 @@ class _Runner:
         value = self._simulated(entry, computation, instruction, operands)
         entry.seconds += time.monotonic() - start
         if value is None:
-            return self.reference(computation, instruction, operands)
+            try:
+                return self.reference(computation, instruction, operands)
+            except Unsupported as missing:
+                raise _NoValue from missing
         if self.on_kernel is not None:
             self.on_kernel(computation, instruction, operands, value)
         return value
@@ -358,6 +366,10 @@ _MARKS = frozenset(("AllocateBuffer", "ConcatBitcast"))
 def _is_memory(instruction: Instruction) -> bool:
     """Whether it is only memory, to be written later."""
     return instruction.attributes.get("custom_call_target", "").strip('"') == "AllocateBuffer"
+
+
+class _NoValue(Exception):
+    """Neither simulator nor reference has a value of the last kernel."""
 
 
 class UnwrittenChoice(AssayError):

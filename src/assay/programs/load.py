@@ -16,6 +16,7 @@ from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
 from assay.programs.program import Array, Expectation, Program, from_hlo
 from assay.toolchain import LoadedCase, RequestRefused, Worker
+from assay.toolchain.outcomes import one_line
 from assay.toolchain.session import Kind, Platform
 
 MLIR_BYTECODE = b"ML\xefR"
@@ -97,7 +98,11 @@ def _case(name: str, case: LoadedCase, rtol: float | None) -> Program:
     if case.error is not None:
         return Program(name, problem=str(case.error))
     expected = None if case.expected is None else Expectation(case.expected, rtol or 0.0)
-    notes = () if case.expected_error is None else (f"the file's expectation was not compared: {case.expected_error}",)
+    notes = []
+    if case.expected_error is not None:
+        notes.append(f"the file's expectation was not compared: {case.expected_error}")
+    if case.plain_error is not None:
+        notes.append(f"Pallas cannot interpret its kernels: {one_line(case.plain_error)}")
     return from_hlo(
         name,
         case.hlo,
@@ -106,7 +111,8 @@ def _case(name: str, case: LoadedCase, rtol: float | None) -> Program:
         arguments=tuple(argument.value for argument in case.arguments),
         output_names=tuple(result.path for result in case.results),
         expected=expected,
-        notes=notes,
+        plain=parse_module(case.plain, source=name) if case.plain else None,
+        notes=tuple(notes),
     )
 
 

@@ -31,6 +31,7 @@ class Program:
     arguments: one entry a flat parameter, None where its value is to be drawn; empty where the program came with no
     word on them.
     output_names: where each flat output sits in the author's pytree; empty for a program without one.
+    plain: what the reference evaluates in place of `module`: the same function, its Pallas kernels interpreted.
     problem: set where the program cannot be checked at all, with the reason; then nothing else but the name is.
     """
 
@@ -41,6 +42,7 @@ class Program:
     arguments: tuple[Array | None, ...] = field(default=(), repr=False)
     output_names: tuple[str, ...] = ()
     expected: Expectation | None = field(default=None, repr=False)
+    plain: Module | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     problem: str | None = None
 

@@ -60,12 +60,16 @@ class LoadedCase:
     hlo: text of the unoptimized module, constants in full; parameters are the flat arguments in order.
     expected: the user's own expectation, one array for each result, or None where there is none or it does not fit the
     results (then `expected_error` says how).
+    plain: of a program with Pallas kernels for a TPU, text of the module in which they are plain operations, as in
+    Pallas' interpret mode; "" where there is none (`plain_error` says why).
     """
 
     name: str
     error: Problem | None = None
     stablehlo: bytes = b""
     hlo: str = ""
+    plain: str = ""
+    plain_error: str | None = None
     arguments: tuple[Argument, ...] = ()
     results: tuple[ArrayType, ...] = ()
     expected: tuple[Array, ...] | None = None

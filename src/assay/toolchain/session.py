@@ -308,6 +308,8 @@ def _case(spec: Mapping[str, Any], blobs: list[bytearray]) -> LoadedCase:
         name=spec["name"],
         stablehlo=bytes(blobs[spec["stablehlo"]]),
         hlo=blobs[spec["hlo"]].decode(),
+        plain=blobs[spec["plain"]].decode() if "plain" in spec else "",
+        plain_error=spec.get("plain_error"),
         arguments=arguments,
         results=tuple(_type(r) for r in spec["results"]),
         expected=expected,

@@ -17,6 +17,7 @@ import os
 import sys
 import traceback
 
+from .interpreted import interpreted
 from .programs import CALLBACKS, bytecode, computation_of, hlo_text, mlir_text, signature, unoptimized
 from .wire import Refused, get_array, numpy_dtype, put_array
 
@@ -222,6 +223,14 @@ def load_case(case: dict, function, args, expected, has_expected: bool, blobs: l
     case["stablehlo"] = len(blobs) - 1
     blobs.append(hlo_text(hlo).encode())
     case["hlo"] = len(blobs) - 1
+    if "tpu_custom_call" in text:
+        try:
+            plain = unoptimized(bytecode(interpreted(function, args, platform)), "stablehlo")
+            if signature(computation_of(plain)) == (parameters, results):
+                blobs.append(hlo_text(plain).encode())
+                case["plain"] = len(blobs) - 1
+        except Exception as e:  # the kernels stay what they are
+            case["plain_error"] = f"{type(e).__name__}: {e}"
     if has_expected:
         try:
             case["expected"] = [put_array(a, blobs) for a in expected_leaves(expected, lowered, results)]
