@@ -130,6 +130,7 @@ def test_a_wrong_rewrite_shows_through_right_kernels() -> None:
 def test_a_result_that_nobody_wrote_differs_from_run_to_run() -> None:
     result = checked(bundles=BUNDLES.replace("[%s1_s1] sm:$0x1", "[%s1_s1] sm:$0x0"))
     assert result.verdict == Verdict.NONDETERMINISTIC
+    assert result.why == "the result depends on memory that nobody wrote"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ class _Case:
         if not weighed.wrong:
             return self.agreement(weighed, first, second)
         if not all(map(same_bits, first, second)):
-            return self.result(Verdict.NONDETERMINISTIC, "two runs of one executable differ", weighed, first)
+            return self.result(Verdict.NONDETERMINISTIC, self.differing, weighed, first)
         return self.mismatch(weighed, first)
 
     # ---- what is needed before anything can be compared
@@ -149,11 +149,17 @@ class _Case:
 
     # ---- verdicts
 
+    @property
+    def differing(self) -> str:
+        if isinstance(self.target, Simulated):
+            return "the result depends on memory that nobody wrote"
+        return "two runs of one executable differ"
+
     def agreement(self, weighed: Weighed, first: list[Array], second: list[Array]) -> CaseResult:
         if not all(map(same_bits, first, second)):
             again = weigh_other(self.bounds, second, weighed)
             if again.outside:
-                return self.result(Verdict.NONDETERMINISTIC, "two runs of one executable differ", again, second)
+                return self.result(Verdict.NONDETERMINISTIC, self.differing, again, second)
             self.notes.append("two runs differ in their bits, both inside the bound")
         elements = sum(c.elements for c in weighed.comparisons)
         undecided = sum(c.undecided for c in weighed.comparisons)
