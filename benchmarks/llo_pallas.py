@@ -161,6 +161,11 @@ def kernels() -> Iterator[tuple[str, Call, tuple[Any, ...]]]:
     square = (array("f32", 64, 256),) * 2
     yield "add", plain(lambda x, y: x + y, "f32", 64, 256), square
     yield "add_bf16", plain(lambda x, y: x + y, "bf16", 64, 256), (array("bf16", 64, 256),) * 2
+    yield (
+        "arithmetic_bf16",
+        plain(lambda x, y: jnp.maximum(x * y - x, jnp.minimum(y, x)), "bf16", 64, 256),
+        (array("bf16", 64, 256),) * 2,
+    )
     yield "select_s32", plain(lambda x, y: jnp.where(x > y, x - y, x * 3), "s32", 64, 256), (array("s32", 64, 256),) * 2
     yield "gelu", rowwise(jax.nn.gelu, 32, (128, 256), "f32"), (array("f32", 128, 256),)
     yield "softmax", rowwise(softmax, 64, (256, 512), "f32"), (array("f32", 256, 512),)

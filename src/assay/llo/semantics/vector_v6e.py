@@ -11,7 +11,7 @@ from assay.llo.code import Words
 from assay.llo.machine import ERF, LANES, MRF, Machine
 from assay.llo.semantics.eup import WHY, Doubles, rounded
 from assay.llo.semantics.floats import Floats, operand, result, round_bf16
-from assay.llo.semantics.pack import HIGH, sign_extended
+from assay.llo.semantics.pack import HIGH, LOW, sign_extended
 from assay.llo.semantics.table import op
 from assay.llo.semantics.vector import IEEE, floats, lanes, maximum, minimum, signed
 
@@ -73,6 +73,29 @@ for _name, _c, _function, _why in (
 
     lanes(f"{_name}.f32.pop", "Vv", f"R((float){_c}(D(x)))", why=_why)(
         lambda x, function=_function: rounded(function, x)
+    )
+
+# bf16 ---
+
+_PAIR = "two to a word, each computed in f32 and rounded once: Pallas kernels with known results"
+
+
+def _pairs(meaning: Callable[[Floats, Floats], Floats], x: Words, y: Words) -> Words:
+    """Of both halves."""
+    low = round_bf16(result(meaning(operand(x << U(16)), operand(y << U(16)))))
+    return low & LOW | round_bf16(result(meaning(operand(x & HIGH), operand(y & HIGH)))) << U(16)
+
+
+for _name, _c, _meaning in (
+    ("vadd", "R(F({0}) + F({1}))", np.add),
+    ("vsub", "R(F({0}) - F({1}))", np.subtract),
+    ("vmul", "R(F({0}) * F({1}))", np.multiply),
+    ("vmax", "highest({0}, {1})", maximum),
+    ("vmin", "lowest({0}, {1})", minimum),
+):
+    _low, _upper = _c.format("x << 16", "y << 16"), _c.format("x & 0xffff0000u", "y & 0xffff0000u")
+    lanes(f"{_name}.bf16", "Vvv", f"(bf16({_low}) & 0xffff) | bf16({_upper}) << 16", why=_PAIR)(
+        lambda x, y, meaning=_meaning: _pairs(meaning, x, y)
     )
 
 _HALF = "bundles have it for an unpack and a vadd.f32"
