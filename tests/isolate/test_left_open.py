@@ -80,6 +80,15 @@ WRONG = {
     "memory that nobody wrote": (WHOLE, HALF),
 }
 
+FLOATS = ENTRY + f"  ROOT r = f32[{N}] copy(f) }}\n"
+CANCELLED = ENTRY + f"""  k = f32[] constant(1000)
+  kk = f32[{N}] broadcast(k), dimensions={{}}
+  s = f32[{N}] add(f, kk)
+  t = f32[{N}] subtract(kk, f)
+  u = f32[{N}] add(s, t)
+  ROOT r = f32[{N}] subtract(u, u.1) }}
+""".replace("  ROOT", f"  s.1 = f32[{N}] add(kk, f)\n  u.1 = f32[{N}] add(s.1, t)\n  ROOT")  # fmt: skip
+
 ZEROS = ENTRY + f"  z = s32[] constant(%d)\n  ROOT r = s32[{N}] broadcast(z), dimensions={{}} }}\n"
 ALLOCATED = ENTRY + f'  ROOT r = s32[{N}] custom-call(), custom_call_target="AllocateBuffer" }}\n'
 ROUNDED = ENTRY + f"""  k = f32[] constant(1000)
@@ -149,3 +158,16 @@ def test_infinities_and_nan_meet_themselves() -> None:
     theirs = Ball(f32, np.array([np.inf, np.inf, np.nan, 1.5, 1.5]), np.array([0, 0, 0, 0.25, 0.125]))
     (found,) = _beyond([program], [theirs], [every])
     np.testing.assert_array_equal(found, [False, True, False, False, True])
+
+
+def test_a_radius_that_says_nothing_of_what_it_is_around_may_be_far_from_the_program() -> None:
+    """All zeros, up to the rounding of a cancellation: says nothing of a zero, and is not what the program gives."""
+    found, own = weighed(FLOATS, CANCELLED)
+    assert found.outside == N
+    (ball,) = own.plain()
+    assert isinstance(ball, Ball)
+    assert ball.rad is not None
+    assert (ball.rad > 0).all()
+    assert not ball.mid.any()
+    own._sharp = [Ball(ball.dtype, ball.mid, ball.rad, np.ones(N, bool))], [True]
+    assert apart(found, own)

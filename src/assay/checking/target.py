@@ -208,17 +208,26 @@ def apart(weighed: Weighed, own: Bounds) -> bool:
     so a right module gives its value whichever way is taken. One way would do; an element that is wrong in both is
     wrong for any reading of what is left open.
     """
-    leaves = own.sharp()[0]
     wrong = [compared.outside_mask for compared in weighed.comparisons]
-    if any(_any(mask) for mask in _beyond(weighed.balls, leaves, wrong)):
+    if any(map(_any, _beyond_all(weighed.balls, own, wrong))):
         return True
-    wrong = [None if m is None or b.und is None else m & b.und for m, b in zip(wrong, _balls(leaves), strict=True)]
+    leaves = _balls(own.sharp()[0])
+    wrong = [None if m is None or b.und is None else m & b.und for m, b in zip(wrong, leaves, strict=True)]
     for choice in CHOICES:
         if not any(map(_any, wrong)):
             return False
         again = Bounds(own.module, own.arguments, own.settings, own.step, own.seconds, [], own.flushed, choice)
-        wrong = _beyond(weighed.balls, again.sharp()[0], wrong)
+        wrong = _beyond_all(weighed.balls, again, wrong)
     return any(map(_any, wrong))
+
+
+def _beyond_all(program: Leaves, own: Bounds, wrong: Sequence[Array | None]) -> list[Array | None]:
+    """Which of the elements marked `wrong` a module has apart from the program, by its radii or by what stands in for
+    them. A radius may say nothing of an element, being larger than that, and still be far from the program's.
+    """
+    by_radii = _beyond(program, own.plain(), wrong)
+    others = _beyond(program, own.sharp()[0], wrong)
+    return [a if a is None or b is None else a | b for a, b in zip(by_radii, others, strict=True)]
 
 
 def _beyond(program: Leaves, module: Leaves, wrong: Sequence[Array | None]) -> list[Array | None]:
