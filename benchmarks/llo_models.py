@@ -37,9 +37,6 @@ from assay.inputs.generate import generate
 from assay.llo.module import Value, pairs
 from assay.programs.program import from_hlo
 
-KEPT = {f"xla_tpu_enable_offloading_{what}_to_sparsecore": "false" for what in ("gather", "scatter")}
-"""For a v6e, which has SparseCores: they are not modelled."""
-
 BARS = {"tpu:v5e": 0.98, "tpu:v6e": 0.9}
 
 
@@ -92,7 +89,7 @@ def run(path: Path, compiler: Compiler, target: str, seconds: float) -> dict[str
     start = time.monotonic()
     text = path.read_text()
     program = from_hlo(path.name.split(".")[0], text, text.encode(), "hlo-text")
-    made = compiler.compile(program, KEPT if compiler.generation == "v6e" else {})
+    made = compiler.compile(program)
     settings = api.settings_for(api.Request(target=target), compiler.versions)
     assert program.module is not None
     judge = Judge(program.module, made.module, generate(program.module, 0), settings)

@@ -8,6 +8,8 @@ Every function in the tables here is compiled, and the whole module is run by `a
 optimization (see judging.py). A case is simulated at a stage if every kernel of its module ran there; it is right if
 what came out lies in the bounds. Rows go to --out, one a case; what is there is not run again.
 
+On a v6e gathers and scatters are kept on the TensorCore: SparseCores are not modelled.
+
 Printed by family: cases that libtpu takes, the share simulated at either stage, the share right, and how many are
 unsupported, trapped, unwritten (a result depends on memory that nobody wrote), mismatching, failed (our own fault), and
 at how many the stages differ in a bit. Exit status 1 where a bar is missed or a mismatch not explained in findings.py.

@@ -23,6 +23,13 @@ from assay.targets import tpu_aot
 from assay.toolchain import Limits, Worker, resolve
 from assay.toolchain.session import Kind
 
+TENSORCORE = {
+    "xla_tpu_offload_gather_to_sparsecore": "false",
+    "xla_tpu_enable_offloading_gather_to_sparsecore": "false",
+    "xla_tpu_enable_offloading_scatter_to_sparsecore": "false",
+}
+"""For a v6e, whose gathers and scatters may else run on SparseCores, which are not modelled."""
+
 
 @dataclass(frozen=True)
 class Made:
@@ -76,7 +83,8 @@ class Compiler:
         """As `compile`, of another form of the program, as scheduled HLO."""
         for left in self._new.iterdir():
             left.unlink()
-        made = tpu_aot.compile(self.worker, payload, kind, self.generation, options, flags=self.flags)
+        given = {**(TENSORCORE if self.generation == "v6e" else {}), **(options or {})}
+        made = tpu_aot.compile(self.worker, payload, kind, self.generation, given, flags=self.flags)
         folder = self.folder / program.name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
