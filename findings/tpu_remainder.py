@@ -1,6 +1,6 @@
-"""The remainder of f32 on a TPU is x - y * trunc(x / y), rounded at every step: where the quotient does not fit 24 bits the
-result is any number, larger than the divisor or of the wrong sign, and below that its last digits are wrong. HLO's is
-exact. The rewrite is in the emitter of kernels: every HLO snapshot is right. libtpu 0.0.42.1 and 0.0.52, v5e; 0.0.52, v6e.
+"""The remainder of f32 on a TPU is x - y * trunc(x / y), rounded at every step: where the quotient does not fit 24 bits
+the result is any number, larger than the divisor or of the wrong sign, and below that its last digits are wrong. HLO's
+is exact. It is the emitter of kernels that does it: every HLO snapshot is right. libtpu 0.0.42.1 and 0.0.52.
 
     assay check findings/tpu_remainder.py --target tpu:v5e --through llo
 """
