@@ -95,6 +95,8 @@ def opened(
     """
     generation(request)
     path = Path(source)
+    if path.is_dir() and not any(path.iterdir()):
+        read_dump(path)  # says what is needed
     if path.is_dir() and (folders := _dumps(path)):
         yield "", [Dumped(_name(folder, path), read_dump(folder), hlo=hlo) for folder in folders]
     elif path.is_file() and is_llo(path):

@@ -179,6 +179,14 @@ def first_difference(before: Trace, after: Trace) -> FirstValue | None:
     for did in after.did:
         dst = did.instruction.dst
         other = named.get(dst.name) if dst is not None and dst.kind in ("V", "M") and did.times else None
-        if dst is not None and other is not None and other.digest != did.digest:
+        if dst is not None and other is not None and _apart(other, did):
             return FirstValue(dst.name, other, did)
     return None
+
+
+def _apart(before: Did, after: Did) -> bool:
+    """Whether two runs made other values: all of them, or the last where one ran it more often."""
+    if before.times == after.times:
+        return before.digest != after.digest
+    pairs = ((before.vector, after.vector), (before.mask, after.mask))
+    return any(a is not None and b is not None and not np.array_equal(a, b) for a, b in pairs)
