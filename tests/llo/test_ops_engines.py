@@ -139,7 +139,9 @@ def around(op: Op) -> list[tuple[Any, ...]]:
         return [*movs, *loads]
     if name.startswith("vst") and op.signature.startswith("vsiis"):
         mask = [0] if name.endswith("msk") else []
-        return [("mov.s", 10, 30), ("mov.s", 11, 31)] + [
+        return [
+            ("mov.s", 10, 30),
+            ("mov.s", 11, 31),
             (name, 0, AT_VMEM, 3, 2, 10, *mask),
             (name, 1, AT_VMEM, 30, -1, 11, *mask),
             (name, 2, AT_VMEM, 0, (4 << 16) | 8, 11, *mask),

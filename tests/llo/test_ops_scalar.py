@@ -42,7 +42,7 @@ BINARY: dict[str, Callable[[int, int], int]] = {
     "sand.u32": lambda x, y: x & y,
     "sor.u32": lambda x, y: x | y,
     "sxor.u32": lambda x, y: x ^ y,
-    "sshll.u32": lambda x, y: x << y,
+    "sshll.u32": lambda x, y: x << min(y, 32),
     "sshrl.u32": lambda x, y: x >> y,
     "sshra.s32": lambda x, y: signed(x) >> y,
     "scalar_lea.vmem": lambda x, y: x + y,
