@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assay.checking.api import Request, check_path
+from assay.checking.api import Request, check_path, lower
 from assay.oracle.verdict import Verdict
 from assay.programs.load import load
 from assay.reference.evaluator import evaluate
@@ -93,3 +94,17 @@ def test_they_agree_in_the_simulator(file: Path, tpu_toolchain: Toolchain) -> No
     request = Request(target="tpu:v5e", through="llo", toolchain=spec)
     report = check_path(str(file), request)
     assert report.verdict == Verdict.AGREE, str(report)
+
+
+def test_a_function_of_the_callers_own_process(file: Path) -> None:
+    spec = importlib.util.spec_from_file_location("kernels", file)
+    assert spec is not None
+    assert spec.loader is not None
+    kernels = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernels)
+    with Worker(host()) as worker:
+        program = lower(kernels.rows, (X,), "tpu")(worker)
+    assert program.plain is not None
+    found = evaluate(program.plain, [X], for_target("tpu:v5e")).value
+    assert isinstance(found, Ball)
+    assert (found.mid == X * 2 + BLOCK).all()

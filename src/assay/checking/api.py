@@ -20,6 +20,7 @@ from assay.checking.simulated import Simulated
 from assay.checking.target import Evaluated, Executed
 from assay.errors import AssayError, InputError, ProgramError, ToolchainError
 from assay.hlo.module import Module
+from assay.hlo.parse import parse_module
 from assay.hlo.shape import ArrayShape, leaves
 from assay.inputs.arguments import load_arguments
 from assay.inputs.generate import generate
@@ -30,7 +31,9 @@ from assay.reference.policies import for_target, named
 from assay.report.result import CaseResult, Report
 from assay.targets import tpu_aot
 from assay.toolchain import Limits, Worker, WorkerDied, resolve
+from assay.toolchain.outcomes import one_line
 from assay.toolchain.session import Platform
+from assay.toolchain.worker.interpreted import interpreted
 
 T = TypeVar("T")
 
@@ -210,9 +213,32 @@ def lower(
         raise ProgramError(f"{name} does not trace: {type(error).__name__}: {error}") from error
     payload = str(lowered.compiler_ir("stablehlo")).encode()
     paths = tuple(jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(lowered.out_info))
-    return lambda worker: from_hlo(
-        name, worker.to_hlo(payload, "stablehlo"), payload, "stablehlo", arguments=values, output_names=paths
-    )
+    plain, notes = _interpreted(function, arguments, platform) if b"tpu_custom_call" in payload else (None, ())
+
+    def read(worker: Worker) -> Program:
+        told = None if plain is None else parse_module(worker.to_hlo(plain, "stablehlo"), source=name)
+        return from_hlo(
+            name,
+            worker.to_hlo(payload, "stablehlo"),
+            payload,
+            "stablehlo",
+            arguments=values,
+            output_names=paths,
+            plain=told,
+            notes=notes,
+        )
+
+    return read
+
+
+def _interpreted(
+    function: Callable[..., Any], arguments: Sequence[Any], platform: Platform
+) -> tuple[bytes | None, tuple[str, ...]]:
+    """The function with its Pallas kernels as plain operations, or a note on why not."""
+    try:
+        return str(interpreted(function, arguments, platform).compiler_ir("stablehlo")).encode(), ()
+    except Exception as error:
+        return None, (f"Pallas cannot interpret its kernels: {one_line(f'{type(error).__name__}: {error}')}",)
 
 
 def _plain(jax: Any, leaf: Any, aval: Any) -> Array:
