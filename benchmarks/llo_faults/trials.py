@@ -45,7 +45,7 @@ def sites(kernel: Kernel, stage: Stage, kind: str) -> list[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """outcome: `found`, `equivalent` with why it must be, `missed`, `wrong stage`, or `invalid` where the simulator
+    """outcome: `found`, `equivalent` or `hidden` with why, `missed`, `wrong stage`, or `invalid` where the simulator
     does not read what is left. named: the stage that was named. said: of the difference. sets: of inputs.
     """
 
@@ -79,7 +79,8 @@ def trial(kernel: Kernel, stage: Stage, fault: Fault) -> Trial:
             outcome = "found" if found.difference.stage == name else "wrong stage"
             return replace(told, outcome=outcome, named=found.difference.stage, said=_said(found))
         why = equivalent(kernel, files, stage, planted, fault)
-    return replace(told, outcome="equivalent" if why else "missed", said=why or found.why)
+    outcome = "hidden" if ROUNDED in why else "equivalent" if why else "missed"
+    return replace(told, outcome=outcome, said=why or found.why)
 
 
 def _said(found: KernelDiff) -> str:
@@ -111,12 +112,29 @@ def _reason(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fa
     made = before.vector is not None or before.mask is not None or before.scalar is not None
     if made and after is not None and before.digest == after.digest:
         return "the instruction makes the same values"
-    others = zip(honest.trace.did, faulty.trace.did, strict=True)
-    if not any(a is not before and (a.digest, a.times) != (b.digest, b.times) for a, b in others):
+    pairs = zip(honest.trace.did, faulty.trace.did, strict=True)
+    apart = [(a, b) for a, b in pairs if a is not before and (a.digest, a.times) != (b.digest, b.times)]
+    if not apart:
         return "every other instruction makes and stores the same: nothing reads what is different"
+    if fault.kind == "wrong loop bound" and all(a.times != b.times for a, b in apart):
+        return "what runs more or less often is read by nothing"
     if fault.kind == "wrong loop bound" and honest.memory == faulty.memory:
         return "one trip more or less leaves all memory as it is"
+    if "vmatmul" in stage.path.read_text() and all(_last_bit(a, b) for a, b in apart):
+        return ROUNDED
     return ""
+
+
+ROUNDED = "it changes the last bit of f32, gone where the MXU rounds to bf16"
+
+
+def _last_bit(a: Did, b: Did) -> bool:
+    """Whether two values are the same but for two units in the last place of f32."""
+    if a.vector is None or b.vector is None or a.times != b.times:
+        return False
+    x, y = (did.vector.view(np.float32).astype(np.float64) for did in (a, b) if did.vector is not None)
+    near = np.abs(x - y) <= 2.0**-22 * np.maximum(np.abs(x), np.abs(y))
+    return bool((near | (a.vector == b.vector)).all())
 
 
 class _Watched:
