@@ -42,8 +42,10 @@ TRACED = 100_000
 """Records up to which both stages run once more in NumPy, to find the first value that differs."""
 LONG, FEW = 300_000, 2
 """A kernel of more records is run on so few sets of inputs."""
-SLOWER, SPARE = 64, 1_000_000
-"""A stage may take so many times the records of the one before, and so many more; a loop that never ends takes all."""
+SLOWER, LONGER, SPARE = 64, 8, 1_000_000
+"""A stage may take so many times the records of the one before, and so many more, but not above the limit unless it is
+LONGER times as many; a loop that never ends takes all.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,8 @@ class _Chain:
         for number, given in enumerate(self.inputs):
             limit = self.limit
             if self.last is not None:
-                limit = min(limit, SLOWER * self.last[1][number].steps + SPARE)
+                before = self.last[1][number].steps
+                limit = min(SLOWER * before + SPARE, max(limit, LONGER * before + SPARE))
             result = self._run(code, given, self.engine, limit)
             if self.last is None:
                 if result.stop is not None:
