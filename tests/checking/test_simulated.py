@@ -66,6 +66,7 @@ class FakeWorker:
     hlo: str
     bundles: str | None
     toolchain: Toolchain = field(default_factory=lambda: Toolchain("jax==1", "python"))
+    more: dict[str, str] = field(default_factory=dict)
     compiled: int = 0
 
     def start_libtpu(self, topology: str, flags: Any = ()) -> tuple[int, int]:
@@ -82,6 +83,9 @@ class FakeWorker:
         if self.bundles:
             (dump / "llo" / "7-n-00-post-delay-converter.txt").write_text(MEMORY)
             (dump / "llo" / "7-n-01-final_bundles.txt").write_text(self.bundles)
+        for name, text in self.more.items():
+            (dump / "llo" / f"8-{name}-00-post-delay-converter.txt").write_text(MEMORY)
+            (dump / "llo" / f"8-{name}-01-final_bundles.txt").write_text(text)
         line = (ArrayType("f32", (128,)),)
         return AheadOfTime(self.hlo, line, line, 0.0)
 
@@ -98,6 +102,35 @@ def checked(hlo: str = MADE, bundles: str | None = BUNDLES) -> CaseResult:
     return result
 
 
+FLOOR = PROGRAM.replace("ROOT n = f32[128] negate(x)", "m = f32[128] exponential(x)\n  ROOT n = f32[128] floor(m)")
+MADE_FLOOR = MADE.replace(
+    "ROOT n = f32[128]{0:T(128)} negate(x)",
+    "m = f32[128]{0:T(128)} exponential(x)\n  ROOT n = f32[128]{0:T(128)} floor(m)",
+)
+EXPONENTIAL = BUNDLES.replace(
+    "   0x2   :  { %v3_v1 = vmul.f32 -1.0, %v2_v0 }\n   0x3 ",
+    "   0x2   :  { %v5_v2 = vmul.f32 1.442695, %v2_v0 }\n   0x3   :  { %6 = vexp2.f32 %v5_v2 }\n"
+    "   0x4   :  { %v3_v1 = vpop.erf %6 }\n   0x5 ",
+)
+
+
+@pytest.mark.parametrize(("floor", "undecided"), [("vfloor.f32 %v2_v0", 0), ("vadd.f32 -0.9, %v2_v0", 128)])
+def test_right_kernels_decide_what_bounds_leave_open(floor: str, undecided: int) -> None:
+    """exp(log 2) is just above 2, or below it: the program's bounds leave floor of it open, and each kernel does as it
+    should. 1.1 is neither 1 nor 2: the kernel is named.
+    """
+    bundles = BUNDLES.replace("vmul.f32 -1.0, %v2_v0", floor)
+    worker = FakeWorker(MADE_FLOOR, bundles, more={"m": EXPONENTIAL})
+    program, settings = from_hlo("p", FLOOR, FLOOR.encode(), "hlo-text"), settings_for(REQUEST, {})
+    target = Simulated(worker, program, settings, "v5e")  # type: ignore[arg-type]
+    result = judge(program, (np.full(128, np.log(2), np.float32),), "given", target, settings)
+    target.close()
+    assert result is not None
+    assert result.outputs[0].undecided == undecided
+    assert result.verdict == (Verdict.UNVERIFIED if undecided else Verdict.AGREE)
+    assert ("the first that is wrong is n" in result.notes[0]) == bool(undecided)
+
+
 pytestmark = pytest.mark.usefixtures("_on_x86")
 
 
@@ -112,6 +145,10 @@ def test_a_wrong_kernel_is_a_miscompilation() -> None:
     result = checked(bundles=BUNDLES.replace("-1.0", "-2.0"))
     assert (result.verdict, result.klass) == (Verdict.MISMATCH, MismatchClass.MISCOMPILE)
     assert result.outputs[0].outside == 128
+    assert (
+        "the first that is wrong is n: 128 of 128 elements of its output 0, at [127] -8.0 instead of -4.0"
+        in (result.notes[0])
+    )
 
 
 def test_one_wrong_element_is_enough() -> None:
@@ -125,6 +162,7 @@ def test_one_wrong_element_is_enough() -> None:
 def test_a_wrong_rewrite_shows_through_right_kernels() -> None:
     result = checked(MADE.replace("negate", "abs"), BUNDLES.replace("vmul.f32 -1.0", "vand.u32 2147483647"))
     assert (result.verdict, result.klass) == (Verdict.MISMATCH, MismatchClass.MISCOMPILE)
+    assert result.notes[0].endswith("instructions")  # no kernel is at fault
 
 
 def test_a_result_that_nobody_wrote_differs_from_run_to_run() -> None:

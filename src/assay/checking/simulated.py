@@ -2,7 +2,9 @@
 
 Results are compared with the program's bounds, as a device's are; where one lies outside, it is wrong if it lies
 outside the optimized module's own bounds too (a wrong kernel), or if that module's bounds do not meet the program's (a
-wrong rewrite). Two runs in memory that held other things before stand for two runs on a device: an output that depends
+wrong rewrite). Each kernel is judged on the operands that it got as well (`each`): that says which one is wrong; and
+where all are right, an element that the program's bounds leave undecided is judged as that of the optimized module is.
+Two runs in memory that held other things before stand for two runs on a device: an output that depends
 on memory that nobody wrote differs between them.
 
 Nothing is judged where a kernel did not run: an opcode that is not modelled, or a step limit, leaves the program
@@ -19,7 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
-from assay.checking.target import Outputs, apart, key_of, read_optimized, spent
+from assay.checking.each import EachKernel
+from assay.checking.target import Outputs, apart, decided_by_both, key_of, read_optimized, spent
 from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.errors import ReferenceLimit, Unsupported
 from assay.hlo.module import Module
@@ -56,7 +59,7 @@ class _Built:
 
 @dataclass(slots=True)
 class Simulated:
-    """A target as `assay.checking.target` has them. last: the run whose results are being judged."""
+    """A target as `assay.checking.target` has them. last: the run whose results are being judged. each: its kernels."""
 
     worker: Worker
     program: Program
@@ -65,6 +68,7 @@ class Simulated:
     flags: tuple[str, ...] = ()
     own: Bounds | None = None
     last: ModuleRun | None = None
+    each: EachKernel | None = None
     _built: dict[str, _Built] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
 
@@ -74,6 +78,8 @@ class Simulated:
         """Of a run in memory of one pattern and of another. Raises Stopped."""
         built = self._build(options, seconds, step)
         self.own = Bounds(built.module, arguments, self.settings, step, flushed=self.settings.device_flushes)
+        policy = self.settings.own or self.settings.policy
+        self.each = each = EachKernel(built.module, policy)
         start = time.monotonic()
         count = 0
 
@@ -92,9 +98,10 @@ class Simulated:
                 built.dump,
                 arguments,
                 self.generation,
-                self.settings.own or self.settings.policy,
+                policy,
                 stage="final",
                 codes=built.codes,
+                on_kernel=each,
                 deadline=deadline,
             )
         except UnwrittenChoice as choice:
@@ -113,7 +120,12 @@ class Simulated:
         """What ran, in words."""
         kernels = () if self.last is None else self.last.kernels
         steps = sum(kernel.steps for kernel in kernels)
-        return f"through LLO: {len(kernels)} kernel{'s' * (len(kernels) != 1)} simulated, {steps} instructions"
+        ran = f"through LLO: {len(kernels)} kernel{'s' * (len(kernels) != 1)} simulated, {steps} instructions"
+        if self.each is None or not self.each.wrong:
+            return ran
+        name, what = next(iter(self.each.wrong.items()))
+        more = f", and {len(self.each.wrong) - 1} more" if len(self.each.wrong) > 1 else ""
+        return f"{ran}; the first that is wrong is {name}: {what}{more}"
 
     def stands(self, weighed: Weighed) -> bool:
         """Whether what was found wrong is outside the optimized module's own bounds as well, or those do not meet the
@@ -129,8 +141,15 @@ class Simulated:
         return _outside(weighed, self.own, [p.first for p in self.last.outputs])
 
     def decided(self, weighed: Weighed, bounds: Bounds) -> Weighed:
-        """`weighed`: what rounding may decide either way, it decided."""
-        return weighed
+        """`weighed`, with undecided elements counted as agreeing where program and optimized module give the same
+        number and every kernel does what the optimized module says.
+        """
+        if self.own is None or self.each is None or self.each.wrong or self.each.unjudged:
+            return weighed
+        try:
+            return decided_by_both(weighed, bounds, self.own)
+        except Unsupported:
+            return weighed
 
     def _build(self, options: Mapping[str, str], seconds: dict[str, float], step: Step) -> _Built:
         key = key_of(options)

@@ -122,15 +122,20 @@ class Evaluated:
         """`weighed`, with elements that the program's bounds leave undecided counted as agreeing where both modules,
         with no rounding but what they declare, give the same number.
         """
-        if not any(compared.undecided for compared in weighed.comparisons):
-            return weighed
         assert self.own is not None, "nothing was evaluated"
-        comparisons = []
-        balls, mine, theirs = (_balls(leaves) for leaves in (weighed.balls, bounds.middle(), self.own.middle()))
-        for compared, ball, a, b in zip(weighed.comparisons, balls, mine, theirs, strict=True):
-            sure = 0 if ball.und is None else int(np.count_nonzero(ball.und & same_number(a, b)))
-            comparisons.append(dataclasses.replace(compared, undecided=compared.undecided - sure))
-        return dataclasses.replace(weighed, comparisons=comparisons)
+        return decided_by_both(weighed, bounds, self.own)
+
+
+def decided_by_both(weighed: Weighed, bounds: Bounds, own: Bounds) -> Weighed:
+    """As `Evaluated.decided`, with the bounds of the optimized module."""
+    if not any(compared.undecided for compared in weighed.comparisons):
+        return weighed
+    comparisons = []
+    balls, mine, theirs = (_balls(leaves) for leaves in (weighed.balls, bounds.middle(), own.middle()))
+    for compared, ball, a, b in zip(weighed.comparisons, balls, mine, theirs, strict=True):
+        sure = 0 if ball.und is None else int(np.count_nonzero(ball.und & same_number(a, b)))
+        comparisons.append(dataclasses.replace(compared, undecided=compared.undecided - sure))
+    return dataclasses.replace(weighed, comparisons=comparisons)
 
 
 NEAR = 2.0**-40
