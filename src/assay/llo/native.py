@@ -122,15 +122,18 @@ def build(compiler: str | None, cache: Path) -> Path:
     raise NoCompiler(f"{compiler} does not compile the engine: {said}")
 
 
+def compiler() -> str | None:
+    """The C compiler: what CC says, or cc, gcc or clang, whichever is there."""
+    return os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+
+
 @functools.cache
 def _library() -> ctypes.CDLL | NoCompiler:
     try:
-        library = ctypes.CDLL(str(build(os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc"), _cache())))
-    except NoCompiler as why:
+        library = ctypes.CDLL(str(build(compiler(), _cache())))
+    except (NoCompiler, OSError) as why:
         logging.getLogger("assay").warning("LLO runs in NumPy, some 50 times slower: %s", why)
-        return why
-    except OSError as error:
-        return NoCompiler(f"the engine does not load: {error}")
+        return why if isinstance(why, NoCompiler) else NoCompiler(f"the engine does not load: {why}")
     library.assay_llo_run.argtypes = [
         ctypes.c_void_p,
         ctypes.c_void_p,
