@@ -116,6 +116,8 @@ def _reason(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fa
     apart = [(a, b) for a, b in pairs if a is not before and (a.digest, a.times) != (b.digest, b.times)]
     if not apart:
         return "every other instruction makes and stores the same: nothing reads what is different"
+    if all(a.instruction.opcode.startswith("vst") and a.times == b.times for a, b in apart):
+        return "only stores differ, of what nothing reads"
     if fault.kind == "wrong loop bound" and all(a.times != b.times for a, b in apart):
         return "what runs more or less often is read by nothing"
     if fault.kind == "wrong loop bound" and honest.memory == faulty.memory:
