@@ -220,3 +220,32 @@ def test_a_program_is_compiled_for_it(assay, tpu_toolchain):
         assert assay("run", "small.hlo", *more, "--inputs", "b.npz", "--stage", stage, "--out", "r.npz")[0] == 0
         np.testing.assert_array_equal(np.load("r.npz")["arr_0"], (x - y) * (x - y))
     assert assay("stats", "small.hlo", *more)[0] == 0
+
+
+def test_a_folder_of_several_programs(assay):
+    dumped.write(Path("many", "one", "llo"))
+    dumped.write(Path("many", "two", "llo"), dumped.planted("66-final_bundles", "%v3_v0, %v4_v1", "%v4_v1, %v3_v0"))
+    code, out, _ = assay("diff", "many", "--json", "-")
+    said = {p["name"]: p["verdict"] for p in json.loads(out)["programs"]}
+    assert (code, said) == (1, {"one": "agree", "two": "mismatch"})
+    code, _, told = assay("run", "many")
+    assert code == 2
+    assert "2 programs: choose one" in told[0]
+
+
+def test_bundles_alone_are_counted(assay):
+    dumped.write(Path("o", "bundles"), {"66-final_bundles": dumped.BUNDLES}, hlo=None)
+    code, out, _ = assay("stats", "o", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["programs"][0]["kernels"][0]["static_cycles"] == 5
+
+
+def test_inputs_of_diff_are_the_programs(assay):
+    dumped.write(Path("d"), dumped.planted("63-post-delay-converter", "%v3, %v4\n  %6", "%v4, %v3\n  %6"))
+    np.savez("same.npz", X, X)  # x - x either way: +0.0
+    assert assay("diff", "d", "--inputs", "same.npz")[0] == 0
+    assert assay("diff", "d", "--inputs", "a.npz")[0] == 1
+    np.savez("w.npz", X[:4], Y)
+    code, _, told = assay("diff", "d", "--inputs", "w.npz")
+    assert code == 2
+    assert "has shape [4, 128]" in told[0]

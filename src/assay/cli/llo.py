@@ -201,7 +201,9 @@ def _refuse_file(option: str, path: Path | None) -> None:
 
 def _only(dumps: list[Dumped]) -> Dumped:
     if len(dumps) != 1:
-        raise InputError(f"{len(dumps)} programs: choose one with --case: {', '.join(d.name for d in dumps[:8])}")
+        raise InputError(
+            f"{len(dumps)} programs: choose one, by --case or its folder: {', '.join(d.name for d in dumps[:8])}"
+        )
     if dumps[0].problem:
         raise AssayError(f"{dumps[0].name}: {dumps[0].problem}")
     return dumps[0]
