@@ -201,9 +201,8 @@ def _refuse_file(option: str, path: Path | None) -> None:
 
 def _only(dumps: list[Dumped]) -> Dumped:
     if len(dumps) != 1:
-        raise InputError(
-            f"{len(dumps)} programs: choose one, by --case or its folder: {', '.join(d.name for d in dumps[:8])}"
-        )
+        names = ", ".join(dumped.name for dumped in dumps[:8])
+        raise InputError(f"{len(dumps)} programs: choose one, by --case or by its folder: {names}")
     if dumps[0].problem:
         raise AssayError(f"{dumps[0].name}: {dumps[0].problem}")
     return dumps[0]
