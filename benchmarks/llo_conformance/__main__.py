@@ -6,7 +6,8 @@
 Every function in the tables here is compiled, and the whole module is run by `assay.llo` at the stages `original` and
 `final`, on inputs drawn with a seed. Each stage's results are judged by the reference's bounds of the program before
 optimization (see judging.py). A case is simulated at a stage if every kernel of its module ran there; it is right if
-what came out lies in the bounds. Rows go to --out, one a case; what is there is not run again.
+what came out lies in the bounds. Rows go to --out, one a case; what is there of the same target, toolchain and inputs
+is not run again.
 
 On a v6e gathers and scatters are kept on the TensorCore: SparseCores are not modelled.
 
@@ -35,7 +36,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 from cases import Case, all_cases
 from findings import EXPLAINED
 from judging import SIMULATED, STAGES
-from running import one
+from running import of, one
 
 BARS = {
     "elementwise": 0.98, "convert": 0.98, "reduction": 0.98, "matmul": 0.9, "convolution": 0.9, "movement": 0.8,
@@ -48,7 +49,7 @@ def main() -> int:
     arguments = parsed()
     cases = [c for c in all_cases(arguments.family) if fnmatch.fnmatch(c.name, arguments.only)]
     out = Path(arguments.out)
-    rows = {row["name"]: row for row in _read(out)} if out.exists() else {}
+    rows = {row["name"]: row for row in _read(out) if row["of"] == of(arguments)} if out.exists() else {}
     wanted = set(arguments.redo)
     todo = [c for c in cases if c.name not in rows or wanted & _verdicts(rows[c.name])]
     start = time.monotonic()

@@ -8,7 +8,7 @@ from jax import lax
 
 SUMS = {
     "sum": jnp.sum, "max": jnp.max, "min": jnp.min,
-    "prod": lambda x, axis=None: jnp.prod(1 + x / 16 if x.dtype == jnp.float32 else x, axis),  # or most are infinite
+    "prod": lambda x, axis=None: jnp.prod(1 + x / 256 if x.dtype == jnp.float32 else x, axis),  # or most are infinite
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from assay.checking import api
+from assay.errors import ToolchainError
 from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
 from assay.llo.files import Dump, read_dump
@@ -56,8 +57,12 @@ class Compiler:
             "--xla_jf_dump_llo_text=true",
             f"--xla_jf_dump_llo_pass_label_regex={tpu_aot.LLO_PASSES}",
         )
-        self.worker = Worker(resolve(toolchain), (), Limits(timeout_s=300))
-        self.versions = self.worker.describe().versions
+        try:
+            self.worker = Worker(resolve(toolchain), (), Limits(timeout_s=300))
+            self.versions = self.worker.describe().versions
+            tpu_aot.start(self.worker, generation, self.flags)
+        except ToolchainError as error:
+            raise SystemExit(str(error)) from error
 
     def __enter__(self) -> Compiler:
         return self

@@ -23,6 +23,11 @@ COMPILERS: list[Compiler] = []
 """Of this process; one."""
 
 
+def of(arguments: argparse.Namespace) -> list[Any]:
+    """What a row is of, but for its case."""
+    return [arguments.target, arguments.toolchain, arguments.input_class, arguments.seed]
+
+
 def one(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """The row of one case."""
     generation = arguments.target.removeprefix("tpu:")
@@ -31,7 +36,7 @@ def one(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         COMPILERS.append(Compiler(arguments.toolchain, generation, keep))
     (compiler,) = COMPILERS
     case = next(c for c in all_cases() if c.name == name)
-    row: dict[str, Any] = {"name": name, "family": case.family, "target": arguments.target}
+    row: dict[str, Any] = {"name": name, "family": case.family, "of": of(arguments), "target": arguments.target}
     row["libtpu"] = compiler.versions.get("libtpu")
     start = time.monotonic()
     try:
