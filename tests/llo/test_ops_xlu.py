@@ -64,7 +64,7 @@ def test_words_transpose(count: int, width: int, run: Any, draw: Any) -> None:
     for row in range(0, width, 8):
         ran = run([*records, *pops * (row // 8 + 1)], vectors)
         assert np.array_equal(ran.v(20)[:, : count * 8], x.T[row : row + 8])
-        assert (ran.v(20)[:, count * 8 :] == ran.machine.fill).all()
+        assert (ran.v(20)[:, count * 8 :] == 0).all()  # a late pass leaves vectors of zeros out, and shortens the row
     assert ran.outcome.left == 0
 
 

@@ -102,7 +102,7 @@ static int transpose32(VM *vm, const uint32_t *x, int width, int flags, int unit
   for (int k = 0; k < width && k < 128; k += 8) {
     uint32_t *out = push(vm, Q_TRF, unit, token);
     for (int s = 0; s < 8; s++)
-      for (int l = 0; l < 128; l++) out[s * 128 + l] = l < rows ? in[l * 128 + k + s] : vm->fill;
+      for (int l = 0; l < 128; l++) out[s * 128 + l] = l < rows ? in[l * 128 + k + s] : 0;
   }
   return 0;
 }

@@ -144,14 +144,14 @@ for _name in ("start", "cont", "end", "start.end"):
         f"vxpose.b32.{_name}",
         ".viiut",
         "probe",
-        "n vectors are a matrix 8n x 128; width / 8 vectors of its transpose",
+        "n vectors are a matrix 8n x 128; width / 8 vectors of its transpose, lanes from 8n on 0 (a pass drops zeros)",
         "CHECK(transpose32(vm, V(a), b, c, d, imm));",
     )
     def _vxpose(m: Machine, r: Sequence[int]) -> None:
         held = _collect(m, r[5], r[4], m.v[r[2]])
         if held is not None:
             stacked = np.concatenate(held)  # (8n, 128)
-            out = np.full((LANES, LANES), m.fill, U)
+            out = np.zeros((LANES, LANES), U)
             out[:, : len(stacked)] = stacked.T
             _push_rows(m, r[5], r[6], out[: r[3]])
 
