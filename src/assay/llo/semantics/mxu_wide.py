@@ -88,7 +88,7 @@ def _matmul(kind: str, masked: bool, register: str) -> None:
 
 for _kind in KINDS:
     for _masked in (False, True):
-        _prepare(_name("vmatprep.subr", _typed(_kind), "msk" * _masked), "subr", _kind, _masked)
+        _prepare(_name("vmatprep.subr", "msk" * _masked, _typed(_kind)), "subr", _kind, _masked)
         _prepare(_name("vmatprep.mubr", "msk" * _masked, _kind), "mubr", _kind, _masked)
         for _register in REGISTERS:
             for _xpose in (False, True):
