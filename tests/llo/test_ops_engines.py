@@ -196,6 +196,27 @@ def test_both_engines_agree(op: Op, run: Any, draw: Any) -> None:
         assert ran.outcome.steps == len(program) + 1
 
 
+IN_PLACE = [op for op in OPS.values() if op.signature[:2] in ("Vv", "Mm", "Vm") and "i" not in op.signature]
+
+
+@pytest.mark.parametrize("op", IN_PLACE, ids=lambda op: op.name)
+def test_a_result_may_take_the_place_of_any_operand(op: Op, run: Any, draw: Any) -> None:
+    """The same bits as in a register of its own."""
+    words = dict(enumerate(draw(1, (4, 8, 128))))
+    masks = dict(enumerate(np.random.default_rng(1).integers(0, 16, (4, 8, 128)).astype(np.uint8)))
+    name, apart, *operands = (op.name, *fields_of(op))
+    letter = op.signature[0]
+    wanted = run([(name, apart, *operands)], words, masks, {0: 5}).machine
+    for place, kind in enumerate(op.signature[1:]):
+        if kind != letter.lower():
+            continue
+        got = run([(name, operands[place], *operands)], words, masks, {0: 5}).machine
+        one, two = (
+            (wanted.v[apart], got.v[operands[place]]) if letter == "V" else (wanted.m[apart], got.m[operands[place]])
+        )
+        assert np.array_equal(one, two), place
+
+
 def test_every_op_says_how_it_is_known() -> None:
     for op in OPS.values():
         assert op.why.strip(), op.name

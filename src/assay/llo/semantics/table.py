@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Run = Callable[["Machine", Sequence[int]], None]
 
 Known = Literal["probe", "stages", "isa", "own"]
-"""probe: a kernel whose result is known runs through it. stages: a pass replaces it by others, or others by it, and both
-give the same bits. isa: public text on the instruction set. own: not LLO's, but made by `lower`.
+"""probe: a kernel whose result is known runs through it. stages: a pass replaces it by others, or others by it, and
+both give the same bits. isa: public text on the instruction set. own: not LLO's, but made by `lower`.
 """
 
 
