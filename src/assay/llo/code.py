@@ -26,10 +26,16 @@ Records = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint32]
 
 
+TABLE = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """An operand of the kernel: input or output number `index` in the order of the dump, whose address (or, in no
     memory space, whose value) is put into S[register] before the kernel starts.
+
+    A kernel of many operands has one Argument, of index TABLE: the address of a table in smem of what else would be in
+    registers, a word an operand.
     """
 
     index: int

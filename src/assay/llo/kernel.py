@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from assay.errors import InputError
+from assay.hlo.printer import print_shape
 from assay.hlo.shape import DTYPES, ArrayShape
 from assay.hlo.shape_text import shape_or_none
 from assay.llo import native
-from assay.llo.code import Argument, Code
+from assay.llo.code import TABLE, Argument, Code
 from assay.llo.files import KernelFiles
 from assay.llo.layout import array_of, bits_differ, image, scalar_word, words_held
 from assay.llo.lowering import lower
@@ -105,7 +106,7 @@ def run(
     of the input in whose memory it lies. Raises InputError where the kernel takes other operands, Unsupported for a
     layout.
     """
-    arguments = sorted(code.arguments, key=lambda argument: argument.index)
+    arguments = operands_of(code, [shape for shape, _ in inputs], outputs)
     check_operands(code, [shape for shape, _ in inputs], outputs)
     runs = []
     for fill, part in zip(fills, (0, 1), strict=True):
@@ -123,9 +124,23 @@ def run(
     return Result(tuple(found), None, first.steps, first.left, flying=first.flying)
 
 
+def operands_of(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> list[Argument]:
+    """The kernel's operands in order. Of those in a table the dump says nothing: they lie where their layouts say, and
+    an input of one element that is not in vmem is handed over as its value (so libtpu does with those in registers).
+    """
+    if not any(argument.index == TABLE for argument in code.arguments):
+        return sorted(code.arguments, key=lambda argument: argument.index)
+    found = []
+    for index, shape in enumerate((*inputs, *outputs)):
+        output, vmem = index >= len(inputs), shape.layout is not None and shape.layout.memory_space == 1
+        space = "vmem" if vmem else "" if shape.size == 1 and not output else "hbm"
+        found.append(Argument(index, TABLE, output, space, print_shape(shape, layout=False)))
+    return found
+
+
 def check_operands(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> None:
     """Raises InputError, with the first that does not fit, where a kernel takes or gives other arrays."""
-    arguments = sorted(code.arguments, key=lambda argument: argument.index)
+    arguments = operands_of(code, inputs, outputs)
     counts = [sum(1 for a in arguments if a.output is output) for output in (False, True)]
     if counts != [len(inputs), len(outputs)] or any(a.output for a in arguments[: len(inputs)]):
         raise InputError(
@@ -155,14 +170,19 @@ def _place(
             words = image(shape, array, machine.fill)
             addresses.append(machine.allocate(argument.space, 4 * words.size))
             _memory(machine, argument.space, addresses[-1], words.size)[:] = words
-        machine.bind(argument, addresses[-1])
     found = []
     for number, (argument, shape) in enumerate(zip(arguments[len(inputs) :], outputs, strict=True)):
         if number in shared:
             found.append(addresses[shared[number]])
         else:
             found.append(machine.allocate(argument.space, 4 * words_held(shape)))
-        machine.bind(argument, found[-1])
+    table = next((argument for argument in machine.code.arguments if argument.index == TABLE), None)
+    if table is not None:
+        handed = zip(arguments, (*addresses, *found), strict=True)
+        machine.table(table, [machine.handed(argument.space, value) for argument, value in handed])
+    else:
+        for argument, value in zip(arguments, (*addresses, *found), strict=True):
+            machine.bind(argument, value)
     return found
 
 

@@ -17,6 +17,7 @@ twice with two fills, and what differs depends on it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -290,9 +291,17 @@ class Machine:
         """Puts an operand's address (in its space's unit), or its value where it is in no memory, where the kernel
         looks for it. An hbm address must lie on a boundary of 4 KB.
         """
-        if argument.space == "hbm":
-            value //= OPERAND_UNIT[self.generation]
-        self.s[argument.register] = value & 0xFFFFFFFF
+        self.s[argument.register] = self.handed(argument.space, value)
+
+    def handed(self, space: str, value: int) -> int:
+        """An address, or a value in no memory, as the word that a kernel is given."""
+        return (value // OPERAND_UNIT[self.generation] if space == "hbm" else value) & 0xFFFFFFFF
+
+    def table(self, argument: Argument, words: Sequence[int]) -> None:
+        """Puts operands' words into a table in smem, whose address the kernel is given."""
+        at = self.allocate("smem", 4 * len(words))
+        self.smem[at : at + len(words)] = words
+        self.bind(argument, at)
 
     # Queues ---
 

@@ -49,7 +49,7 @@ _TARGET = re.compile(r"target (?:= \$region|bundleno = \d+ \(0x[0-9a-f]+\), regi
 _STARTS = re.compile(r"Start(?:/End)?(?: empty)? region (\d+)")
 _VALUE = re.compile(r"(?P<name>(?P<kind>vm|[vsp])?\d[\w.]*?)(?:_(?P<register>(?:vm|[vsp])\d+))?$")
 _BRACKETS = re.compile(r"#?allocation(?P<allocation>\w+)(?: (?P<sign>[+-]) \$0x(?P<offset>[0-9a-f]+))?$")
-_OPERAND_OF = re.compile(r"\[shape: (?P<shape>.*), index: (?P<index>\d+), kind: (?P<kind>\w+)(?P<rest>[^\]]*)\]")
+_OPERAND_OF = re.compile(r"\[shape: (?P<shape>.*), index: (?P<index>-?\d+), kind: (?P<kind>\w+)(?P<rest>[^\]]*)\]")
 _BASE = re.compile(
     r"(?P<base>%[\w.]+|#allocation\w+)(?: (?P<sign>[+-]) (?:\$0x(?P<offset>[0-9a-f]+)|(?P<index>%[\w.]+)))?$"
 )
@@ -240,7 +240,7 @@ def _call_operand(dst: Value, space: str, rest: str, line: int) -> Instruction:
     if found is None:
         raise _NotUnderstood("an operand without an index")
     words = f"{space or '-'} {found['kind']} {found['shape']}"
-    index = Immediate(int(found["index"]))
+    index = Immediate(int(found["index"]) & 0xFFFFFFFF)
     return Instruction("inlined_call_operand", "", dst, "", (index,), (), None, None, None, words, None, line)
 
 

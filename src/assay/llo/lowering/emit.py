@@ -255,7 +255,7 @@ class Emitter:
         space, kind, shape = instruction.words.split(" ", 2)
         own = self.registers.fresh("S")
         self._spaces[instruction.dst.name] = space
-        index = literal(instruction.operands, 0)
+        index = _signed(literal(instruction.operands, 0))
         self.arguments.append(Argument(index, own, kind == "output", "" if space == "-" else space, shape))
         self.record("mov.s", self.registers.of(instruction.dst)[1], own)
 
