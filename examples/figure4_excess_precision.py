@@ -3,10 +3,11 @@
 By default XLA:TPU keeps x at f32 and skips the rounding: the result is 0.0 everywhere, and the kernel has no rounding
 in it. Without excess precision it is NumPy's, bit for bit.
 
-    assay check examples/figure4_excess_precision.py --target tpu:v5e --through llo
-    assay check examples/figure4_excess_precision.py --target tpu:v5e --through llo --option xla_allow_excess_precision=false
-    assay llo run examples/figure4_excess_precision.py --target tpu:v5e --trace figure4.html
-"""  # noqa: E501
+    FILE=examples/figure4_excess_precision.py:lost
+    assay check $FILE --target tpu:v5e --through llo --policy strict          # EXCESS_PRECISION: all zero
+    assay check $FILE --target tpu:v5e --through llo --option xla_allow_excess_precision=false
+    assay llo run $FILE --target tpu:v5e --trace figure4.html                 # each value in the kernel
+"""
 
 import jax.numpy as jnp
 import numpy as np
