@@ -8,7 +8,7 @@ them). First their stages are compared as they are: any difference is a false al
 a kind (faults.py) is planted in the text of one stage of one kernel, kernel, stage and place by lot, and the kernel's
 stages are compared again: the first that differs must be that one. Where none differs, both texts are run instruction
 by instruction: a fault whose instruction never runs, makes the same values, or writes what nothing reads, is no fault.
-So is one that changes the last bit of f32 in front of an MXU, which rounds to bf16: it is counted as hidden.
+So is one that changes the last bit of an f32 that is rounded to bf16 afterwards: it is counted as hidden.
 What is left is tried once more on 200 sets of inputs, and counted apart: a wrong row of a maximum shows on few.
 Exit status 1 where a fault is missed or put down to another stage, or where honest stages differ.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -116,18 +117,17 @@ def _reason(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fa
     apart = [(a, b) for a, b in pairs if a is not before and (a.digest, a.times) != (b.digest, b.times)]
     if not apart:
         return "every other instruction makes and stores the same: nothing reads what is different"
-    if all(a.instruction.opcode.startswith("vst") and a.times == b.times for a, b in apart):
-        return "only stores differ, of what nothing reads"
-    if fault.kind == "wrong loop bound" and all(a.times != b.times for a, b in apart):
-        return "what runs more or less often is read by nothing"
+    vectors = [a for a, b in apart if a.times == b.times and (a.vector is not None or a.mask is not None)]
+    if not vectors:
+        return "no vector or mask differs: only addresses, trips, and stores that nothing reads"
     if fault.kind == "wrong loop bound" and honest.memory == faulty.memory:
         return "one trip more or less leaves all memory as it is"
-    if "vmatmul" in stage.path.read_text() and all(_last_bit(a, b) for a, b in apart):
+    if re.search(r"vmatmul|bf16", stage.path.read_text()) and all(_last_bit(a, b) for a, b in apart):
         return ROUNDED
     return ""
 
 
-ROUNDED = "it changes the last bit of f32, gone where the MXU rounds to bf16"
+ROUNDED = "it changes the last bit of f32, gone where that is rounded to bf16"
 
 
 def _last_bit(a: Did, b: Did) -> bool:
