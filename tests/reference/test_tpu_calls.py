@@ -126,6 +126,18 @@ def test_inverses_of_triangular_blocks(which):
     assert not ball.rad[:, zero].any()
 
 
+def test_an_inverse_that_may_overflow_on_the_way_is_open_with_its_zeros():
+    """Substitution multiplies 1 / 1e-30 by 1e20 before 1e-30 brings it back; other blocks are decided."""
+    a = np.stack([np.eye(4), np.eye(4)]).astype(np.float32)
+    a[0] = [[1e-30, 0, 0, 0], [1e20, 1e15, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.float32(1) / a[0, 0, 0] * a[0, 1, 0])
+    (ball,) = reference(call("InvertDiagBlocksLowerTriangular", "f32[2,4,4]", a="f32[2,4,4]"), [a])
+    assert ball.und is not None
+    assert ball.und[0].all()
+    assert not ball.und[1].any()
+
+
 # ---------------------------------------------------------------- pairs
 
 

@@ -32,6 +32,7 @@ from assay.reference.ops.lapack import (
     untyped,
 )
 from assay.reference.registry import custom_call, operation
+from assay.reference.rounding import smallest_normal
 from assay.reference.value import Array, Ball, Value, union
 
 
@@ -138,13 +139,18 @@ def triangular_solve(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Valu
 
 
 def inverses(ctx: Context, a: Ball, lower: bool) -> Ball:
-    """The inverse of each triangular matrix (.., n, n), zero in the other triangle."""
+    """The inverse of each triangular matrix (.., n, n), zero in the other triangle. Where some of it is not finite, the
+    zeros are open too: whoever computes them multiplies by it.
+    """
     n = a.mid.shape[-1]
     identity = Ball(a.dtype, np.broadcast_to(np.eye(n, dtype=a.mid.dtype), a.mid.shape))
     found = _solved(ctx, a, identity, left=True, lower=lower, unit=False, transpose="N", by_inversion=True)
     keep = np.tri(n, dtype=bool) if lower else np.tri(n, dtype=bool).T
     rad = None if found.rad is None else np.where(keep, found.rad, 0.0)
-    return masked(Ball(found.dtype, found.mid, rad, found.und), keep)
+    finite = np.isfinite(found.mid) & (True if found.und is None else ~found.und)
+    whole = (finite | ~keep).all((-2, -1), keepdims=True)
+    clean = masked(Ball(found.dtype, found.mid, rad, found.und), keep)
+    return mark(clean, np.broadcast_to(~whole, found.mid.shape))
 
 
 @custom_call(*typed("trsm"))
@@ -185,7 +191,7 @@ def _solved(
     keep = keep if lower else keep.T
     failed = unsure_matrices(masked(a, keep))
     gamma = growth(ctx, b.dtype, n + 3)
-    parts = []
+    parts, wild = [], []
     for t, rhs, bad in zip(matrices(a), matrices(b), failed, strict=True):
         t = Bounded(np.where(keep, t.mid, 0.0), np.where(keep, t.rad, 0.0))
         if unit:
@@ -205,11 +211,24 @@ def _solved(
         else:
             found = factors.solve_triangular(t, rhs, lower != flipped, gamma, by_inversion)
         parts.append(found if left else found.transpose())
+        wild.append(_wild(t.mid, rhs.mid, found.mid, smallest_normal(b.dtype)))
     found_ball = gathered(ctx, b.dtype, b.mid.shape, parts, None)
+    beyond = np.reshape(np.asarray(wild, bool), (*b.mid.shape[:-2], 1, 1)) & ~np.isnan(found_ball.mid)
+    found_ball = mark(found_ball, beyond)
     # An element of B reaches its whole column of X at most (its row, where A stands on the right).
     bad_b = ~np.isfinite(b.mid) if b.und is None else b.und | ~np.isfinite(b.mid)
     reached = np.broadcast_to(bad_b.any(-2 if left else -1, keepdims=True), b.mid.shape)
     return mark(found_ball, reached & ~np.isnan(found_ball.mid))
+
+
+def _wild(t: Array, rhs: Array, found: Array, smallest: float) -> bool:
+    """Whether inverses or products on the way may overflow or vanish, whatever becomes of the solution."""
+    size = 1 / np.sqrt(smallest)
+    if not (t.size and rhs.size and np.isfinite(t).all()):
+        return False
+    largest = max(float(np.abs(x).max()) for x in (t, rhs[np.isfinite(rhs)], found[np.isfinite(found)]) if x.size)
+    diagonal = np.abs(t.diagonal())
+    return largest > size or bool((diagonal[diagonal != 0] < 1 / size).any())
 
 
 def _all_nan(t: Bounded, rhs: Bounded) -> bool:
