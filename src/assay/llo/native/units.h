@@ -257,7 +257,7 @@ static int multiply(VM *vm, int unit, int token, const double *left, int width, 
       for (int i = 0; i < SIZE; i++) {
         int at = (k + (i >> 7)) * 256 + half * 128 + (i & 127);
         if ((i & 127) >= u->columns[half]) {
-          out[i] = vm->fill;
+          out[i] = 0;
         } else if (kind >= KIND_S8) {
           out[i] = (first ? (uint32_t)(int64_t)total[0][at] : 0) + (second ? (uint32_t)(int64_t)total[1][at] : 0);
         } else if (first && second) {

@@ -100,7 +100,7 @@ def product(left: Rows, gains: Gains) -> Rows:
 
 def multiply(m: Machine, unit: int, token: int, left: Rows, kind: str) -> None:
     """left: (n, 128) or (n, 256). Pushes an entry for eight rows and 128 columns each, columns of the same rows next to
-    each other; a column without gains holds what is unwritten.
+    each other; a column whose gains were not pushed is 0 (libtpu's MXU assigner leaves out pushes of zeros).
 
     The two halves of a K of 256 are rounded apart and added in f32: so bundles do it where region form has one product.
     """
@@ -108,7 +108,7 @@ def multiply(m: Machine, unit: int, token: int, left: Rows, kind: str) -> None:
     lanes = left.shape[1]
     if not gains or gains[-1].lanes[-1] >= lanes:
         raise Trapped(Trap.MXU, unit, sum(len(part.lanes) for part in gains))
-    out, there = np.full((len(left), 2 * LANES), m.fill, U), np.zeros(2 * LANES, np.bool_)
+    out, there = np.zeros((len(left), 2 * LANES), U), np.zeros(2 * LANES, np.bool_)
     for part in gains:
         total = product(left, part)
         whole = kind in ("s8", "u8")
