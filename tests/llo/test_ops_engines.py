@@ -84,13 +84,15 @@ def around(op: Op) -> list[tuple[Any, ...]]:
         return (
             [*LEFT, ("vllmr." + name.rsplit(".", 1)[1], 0), ("vmatmul.bf16.vlgmr.msra.gmra", 2, 0, 0), *pops(2)]
             + ([("vmatpush.bf16.msrb", 3, 0)] if "msrb" in name else [])
-            + [("vmatpush.bf16.msra", 3, 0), (name, 0, 0), *pops(1), (name, 0, 0), ("vpop.f32.mrf", 9, 0, 0)]
+            + [("vmatpush.bf16.msra", 3, 0), (name, 0, 0), *pops(1)]
+            + ([] if name.endswith("gmra.1") else [(name, 0, 0), ("vpop.f32.mrf", 9, 0, 0)])
         )
     if name.startswith(("vllmr", "vmatpush.lsf")):
         count = name.rsplit(".", 1)[1] if name.startswith("vllmr") else "8"
         push = ("vmatpush.bf16.msra", 1, 0) if "bf16" in name else ("vmatpush.msra", 1, 0)
         lsf = name if name.startswith("vmatpush") else "vmatpush.lsf.msrb"
-        return [(lsf, 0, 0), push, (f"vllmr.{count}", 0), (f"vmatmul.lmr.bf16.vlgmr.msra.gmra.{count}", 0, 0), *pops(1)]
+        first = (lsf, 0, 0, 0) if "msk" in lsf else (lsf, 0, 0)
+        return [first, push, (f"vllmr.{count}", 0), (f"vmatmul.lmr.bf16.vlgmr.msra.gmra.{count}", 0, 0), *pops(1)]
     if name.startswith("vpop.add.s32.mrf"):
         units = (int(name[-1]) + 1) % 4, int(name[-1])
         products = [r for u in units for r in (("vmatpush.s8.msra", u, u), ("vmatmul.s8.vlgmr.msra.gmra", 2, u, 0))]

@@ -144,6 +144,28 @@ def test_the_left_side_from_memory_is_transposed(count: int, kind: str, run: Any
     assert again.trap == Trap.MXU
 
 
+def test_a_short_left_side_from_memory_meets_as_many_lanes_of_the_gains(run: Any) -> None:
+    """Eight rows of K pushed, under a mask; the gains, pushed as columns, have NaN in the lanes beyond them."""
+    gains, left = np.full((8, 128), np.nan, np.float32), integers(6, (8, 128), "f32")
+    gains[:, :8] = integers(7, (8, 8), "f32")
+    mask = np.zeros((8, 128), np.uint8)
+    mask[:5] = 15
+    ran = run(
+        [
+            ("vmatpush.lsf.msk.msrb", 0, 0, 0),
+            ("vmatpush.xpose.msra", 1, 0),
+            ("vllmr.1", 0),
+            ("vmatmul.lmr.bf16.vlgmr.msra.gmra.1", 0, 0),
+            ("vpop.f32.mrf", 2, 0, 0),
+        ],
+        {0: left.astype(np.float32).view(np.uint32), 1: gains.view(np.uint32)},
+        {0: mask},
+    )
+    kept = np.where(np.arange(8)[:, None] < 5, left, 0)
+    assert np.array_equal(ran.floats(2)[:, :8], kept.T[:8] @ gains[:, :8].T)
+    assert not ran.floats(2)[:, 8:].any()
+
+
 @pytest.mark.parametrize("kind", ["f32", "bf16", "s8"])
 def test_the_wide_unit(kind: str, run: Any) -> None:
     """K of 256, N of 256 in halves: rows 0 .. of push1 and 128 .. of push2 alone count."""

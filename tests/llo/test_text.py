@@ -136,6 +136,7 @@ def test_bundles() -> None:
         ("vperm.xlu1", "vperm.lane", "xlu1"),
         ("vperm.lane.xlu1", "vperm.lane", "xlu1"),
         ("vxpose.binary.xlu0.c.b16.start", "vxpose.binary.c.b16.start", "xlu0"),
+        ("vmatpush.lsf.msk.msk.msrb.mxu0", "vmatpush.lsf.msk.msrb", "mxu0"),
         ("vllmr.8.mxu2", "vllmr.8", "mxu2"),
         ("vpow.pop", "vexp2.f32.pop", ""),
         ("smov", "smov.u32", ""),

@@ -41,6 +41,10 @@ PASSES = "post-delay-converter|final_bundles|deduplication-map"
 """What the device would run, the memory that it declares, and which kernels are one."""
 
 
+OUR_OWN = frozenset((Trap.MXU, Trap.TRANSPOSE, Trap.QUEUE_FULL))
+"""Traps of units whose state is modelled in part: a program may be right that comes to them."""
+
+
 class Stopped(Exception):
     """A kernel did what no right program does, and so the run has no result; carries the verdict."""
 
@@ -187,6 +191,8 @@ def _refuse(kernel: KernelRun) -> None:
     why = f"kernel {kernel.name}, {kernel.why}"
     if kernel.stop.trap is Trap.STEP_LIMIT:
         raise ReferenceLimit(why)
+    if kernel.stop.trap in OUR_OWN:
+        raise Unsupported(f"LLO: {why}")
     raise Stopped(Verdict.HANG if kernel.stop.trap is Trap.DEADLOCK else Verdict.CRASH, why)
 
 

@@ -61,6 +61,7 @@ _PARTS = (
         r"\1",
     ),
     (re.compile(r"^vsel\.[su](?:4|8|16|32)$"), "vsel"),
+    (re.compile(r"^(vmatpush\.lsf)\.msk\.msk\."), r"\1.msk."),
 )
 
 

@@ -295,9 +295,12 @@ static int multiply_left(VM *vm, int unit, int token, int from) {
   Unit *u = &vm->mxu[unit];
   if (from) latch(vm, unit, from - 1);
   int there = u->left_next < u->left_rows;
-  int lanes = u->lanes[0] + u->lanes[1];
-  if (!lanes || !there || u->left_depth != lanes) TRAP(MXU, unit, there ? u->left_depth : 0, 0, 0);
-  CHECK(multiply(vm, unit, token, u->left + u->left_next * 128, 128, 8, KIND_BF16));
+  if (!u->lanes[0] || !there) TRAP(MXU, unit, there ? u->left_depth : 0, 0, 0);
+  int lanes = u->lanes[0]; /* of gains that meet what was pushed */
+  if (u->left_depth < lanes) u->lanes[0] = u->left_depth;
+  int trapped = multiply(vm, unit, token, u->left + u->left_next * 128, 128, 8, KIND_BF16);
+  u->lanes[0] = lanes;
+  CHECK(trapped);
   u->left_next += 8;
   return 0;
 }

@@ -90,27 +90,28 @@ def latch(m: Machine, unit: int, register: str) -> None:
             ]
 
 
-def product(left: Rows, gains: Gains) -> Rows:
-    """(n, lanes) @ gains in float64, summed in order of K; each product is exact."""
+def product(left: Rows, gains: Gains, depth: int) -> Rows:
+    """(n, lanes) @ gains in float64, summed in order of K, up to lane `depth`; each product is exact."""
     total = np.zeros((len(left), len(gains.columns)))
-    for k, lane in enumerate(gains.lanes):
+    for k, lane in enumerate(gains.lanes[gains.lanes < depth]):
         total += left[:, lane, None] * gains.matrix[k]
     return total
 
 
-def multiply(m: Machine, unit: int, token: int, left: Rows, kind: str) -> None:
-    """left: (n, 128) or (n, 256). Pushes an entry for eight rows and 128 columns each, columns of the same rows next to
-    each other; a column whose gains were not pushed is 0 (libtpu's MXU assigner leaves out pushes of zeros).
+def multiply(m: Machine, unit: int, token: int, left: Rows, kind: str, depth: int = 2 * LANES) -> None:
+    """left: (n, 128) or (n, 256); of fewer lanes, `depth`, where no more were pushed. Pushes an entry for eight rows and
+    128 columns each, columns of the same rows next to each other; a column whose gains were not pushed is 0 (libtpu's
+    MXU assigner leaves out pushes of zeros).
 
     The two halves of a K of 256 are rounded apart and added in f32: so bundles do it where region form has one product.
     """
     gains = mxu_of(m, unit).gains
-    lanes = left.shape[1]
+    lanes = max(left.shape[1], LANES)
     if not gains or gains[-1].lanes[-1] >= lanes:
         raise Trapped(Trap.MXU, unit, sum(len(part.lanes) for part in gains))
     out, there = np.zeros((len(left), 2 * LANES), U), np.zeros(2 * LANES, np.bool_)
     for part in gains:
-        total = product(left, part)
+        total = product(left, part, depth)
         whole = kind in ("s8", "u8")
         bits = total.astype(np.int64).astype(np.int32).view(U) if whole else result(total.astype(np.float32))
         before = out[:, part.columns]
@@ -205,15 +206,23 @@ def _take_left(m: Machine, unit: int, rows: int) -> None:
     mxu.lhs = deque(left[k : k + SUBLANES] for k in range(0, rows, SUBLANES))
 
 
+def _push_left_op(kind: str, masked: bool) -> None:
+    name = ".".join(filter(None, ["vmatpush.lsf", kind if kind != "f32" else "", "msk" * masked, "msrb"]))
+    where = "M(b), c" if masked else "0, b"
+    body = f"CHECK(mxu_push(vm, V(a), {where}, {KINDS[kind]}, 4, 0));"
+
+    @op(name, ".vmu" if masked else ".vu", "stages", _MSK if masked else _LSF, body)
+    def run(m: Machine, r: Sequence[int]) -> None:
+        x = m.v[r[2]] & spread(m.m[r[3]]) if masked else m.v[r[2]]
+        push_rows(m, r[4] if masked else r[3], "lsf", rows_of(x, kind))
+
+
 for _kind in ("f32", "bf16"):
-    _name = "vmatpush.lsf.msrb" if _kind == "f32" else f"vmatpush.lsf.{_kind}.msrb"
-
-    @op(_name, ".vu", "stages", _LSF, f"CHECK(mxu_push(vm, V(a), 0, b, {KINDS[_kind]}, 4, 0));")
-    def _push_left(m: Machine, r: Sequence[int], kind: str = _kind) -> None:
-        push_rows(m, r[3], "lsf", rows_of(m.v[r[2]], kind))
+    for _masked in (False, True):
+        _push_left_op(_kind, _masked)
 
 
-for _count in (8, 16):
+for _count in (1, 2, 4, 8, 16):
 
     @op(f"vllmr.{_count}", ".u", "stages", _LSF, f"CHECK(take_left(vm, a, {_count * SUBLANES}));")
     def _vllmr(m: Machine, r: Sequence[int], count: int = _count) -> None:
@@ -233,7 +242,7 @@ for _count in (8, 16):
             if register:
                 latch(m, r[2], register)
             mxu = mxu_of(m, r[2])
-            depth = mxu.lhs[0].shape[1] if mxu.lhs else 0
-            if not mxu.lhs or depth != sum(len(part.lanes) for part in mxu.gains):
-                raise Trapped(Trap.MXU, r[2], depth)
-            multiply(m, r[2], r[3], mxu.lhs.popleft(), "bf16")
+            if not mxu.lhs or not mxu.gains:
+                raise Trapped(Trap.MXU, r[2], mxu.lhs[0].shape[1] if mxu.lhs else 0)
+            left = mxu.lhs.popleft()
+            multiply(m, r[2], r[3], left, "bf16", left.shape[1])
