@@ -99,9 +99,9 @@ def product(left: Rows, gains: Gains, depth: int) -> Rows:
 
 
 def multiply(m: Machine, unit: int, token: int, left: Rows, kind: str, depth: int = 2 * LANES) -> None:
-    """left: (n, 128) or (n, 256); of fewer lanes, `depth`, where no more were pushed. Pushes an entry for eight rows and
-    128 columns each, columns of the same rows next to each other; a column whose gains were not pushed is 0 (libtpu's
-    MXU assigner leaves out pushes of zeros).
+    """left: (n, 128) or (n, 256), or of fewer lanes, `depth`, where no more were pushed. Pushes an entry for eight rows
+    and 128 columns each, columns of the same rows next to each other; a column whose gains were not pushed is 0
+    (libtpu's MXU assigner leaves out pushes of zeros).
 
     The two halves of a K of 256 are rounded apart and added in f32: so bundles do it where region form has one product.
     """
