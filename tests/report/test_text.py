@@ -9,7 +9,7 @@ import pytest
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.report.json_form import to_json
 from assay.report.result import CaseResult, OutputResult, Report
-from assay.report.text import passes_command, render
+from assay.report.text import OF_LLO_DIFF, passes_command, render
 
 WRONG = OutputResult(
     0,
@@ -53,17 +53,20 @@ def test_a_mismatch_says_what_where_and_how():
 def test_a_mismatch_says_how_to_have_the_pass():
     def told(command, verdict="mismatch"):
         found = Report("step.py:step", "tpu:v5e", "jax 1", 7, (case(verdict, WRONG),), command)
-        return [line for line in render(found).splitlines() if line.startswith("which pass: ")]
+        return [line for line in render(found).splitlines() if line.startswith("which ")]
 
     assert told("assay check f.py:g --target tpu:v5e") == ["which pass: assay passes f.py:g --target tpu:v5e"]
     taken = "assay check --json=a.json 'my step.py' --bounds ball --seed 3 --json b.json --bounds=auto --through llo"
-    assert told(taken) == ["which pass: assay passes 'my step.py' --seed 3"]
+    assert told(taken) == [
+        "which pass: assay passes 'my step.py' --seed 3",
+        "which LLO pass: assay llo diff 'my step.py' --seed 3",
+    ]
     assert told("assay check step.py:step", "agree") == []
     assert told("") == []  # a function in the caller's own process has no command
 
 
 def test_what_the_pass_command_keeps_is_known_to_it():
-    """Every option of `assay check` that is kept is one of `assay passes`."""
+    """Every option of `assay check` that is kept is one of `assay passes`, or of `assay llo diff`."""
     from typer.main import get_command
 
     from assay.cli.app import app
@@ -76,6 +79,8 @@ def test_what_the_pass_command_keeps_is_known_to_it():
     kept = {option for option in checks if option in passes_command(f"assay check f.hlo {option} 1").split()}
     assert kept == checks - {"--json", "--bounds", "--through"}
     assert kept <= passes
+    diff = {option for parameter in commands["llo"].commands["diff"].params for option in parameter.opts}
+    assert set(OF_LLO_DIFF) <= diff & checks
 
 
 def test_agreement_counts_what_was_not_decided():

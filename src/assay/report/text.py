@@ -6,6 +6,7 @@ import io
 import math
 import re
 import shlex
+from collections.abc import Callable, Sequence
 
 from rich import box
 from rich.console import Console
@@ -27,6 +28,8 @@ STYLE = {
 STACK = re.compile(r"Fatal Python error|Current thread|Thread 0x")
 FATAL = re.compile(r"F\d{4} ")  # how absl logs what it dies of
 NOT_OF_PASSES = ("--json", "--bounds", "--through")  # options of `assay check`, each with a value
+OF_LLO_DIFF = ("--case", "--flag", "--inputs", "--option", "--seed", "--target", "--timeout", "--toolchain")
+FLAGS = ("--verbose", "-v")
 MANY_OUTPUTS = 24  # of agreeing outputs a table shows no more than this
 
 
@@ -45,6 +48,8 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
             _show_case(case, console, heading=len(report.cases) > 1, verbose=verbose)
     if report.verdict == Verdict.MISMATCH and (command := passes_command(report.command)):
         console.print(Text(f"which pass: {command}"), soft_wrap=True)
+        if below := llo_command(report.command):
+            console.print(Text(f"which LLO pass: {below}"), soft_wrap=True)
 
 
 def passes_command(command: str) -> str:
@@ -53,17 +58,31 @@ def passes_command(command: str) -> str:
     The report goes where it was shown: `--json` would write over that of the check. Snapshots are of HLO, whatever the
     check looked `--through`.
     """
+    return _instead(command, ["passes"], lambda option: option not in NOT_OF_PASSES)
+
+
+def llo_command(command: str) -> str:
+    """The `assay llo diff` that looks for the LLO pass behind what this `assay check` found; empty for a check that did
+    not look at LLO.
+    """
+    looked = " --through llo" in command or " --through=llo" in command
+    return _instead(command, ["llo", "diff"], lambda option: option in OF_LLO_DIFF) if looked else ""
+
+
+def _instead(command: str, name: Sequence[str], kept: Callable[[str], bool]) -> str:
+    """Another command in place of `assay check`, with the options that are to be kept; all but FLAGS have a value."""
     words = shlex.split(command)
     if words[:2] != ["assay", "check"]:
         return ""
-    kept: list[str] = []
+    found: list[str] = []
     rest = iter(words[2:])
     for word in rest:
-        if word in NOT_OF_PASSES:
+        option, equals, _ = word.partition("=")
+        if not word.startswith("-") or word in FLAGS or kept(option):
+            found.append(word)
+        elif not equals:
             next(rest, None)
-        elif word.partition("=")[0] not in NOT_OF_PASSES:
-            kept.append(word)
-    return shlex.join(["assay", "passes", *kept])
+    return shlex.join(["assay", *name, *found])
 
 
 def verdict_line(report: Report) -> Text:
