@@ -6,7 +6,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,8 @@ from faults import Fault, faults
 
 from assay.errors import AssayError
 from assay.kernels import Dumped
-from assay.llo.code import Code
+from assay.llo import interpret
+from assay.llo.code import DST, OP, Code
 from assay.llo.diff import Given, KernelDiff, diff_kernel
 from assay.llo.files import KernelFiles, Stage
 from assay.llo.kernel import run
@@ -22,6 +23,7 @@ from assay.llo.listing import load
 from assay.llo.lowering import lower
 from assay.llo.machine import Machine, Outcome
 from assay.llo.operands import Operands
+from assay.llo.semantics.table import BY_NUMBER
 from assay.llo.trace import Did, Trace, trace_of
 
 TRACED = 2_000_000
@@ -122,9 +124,80 @@ def _reason(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fa
         return "no vector or mask differs: only addresses, trips, and stores that nothing reads"
     if fault.kind == "wrong loop bound" and honest.memory == faulty.memory:
         return "one trip more or less leaves all memory as it is"
+    if _unread(kernel, files, stage, planted, fault, given):
+        return f"no result depends on the lanes that it changes: the same with {RANDOM} times random words in them"
     if re.search(r"vmatmul|bf16", stage.path.read_text()) and all(_last_bit(a, b) for a, b in apart):
         return ROUNDED
     return ""
+
+
+RANDOM = 16
+
+
+def _unread(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fault: Fault, given: Given) -> bool:
+    """Whether results stay as they are whatever stands in the lanes of a vector or a mask that the fault changes."""
+    honest, faulty = (
+        _Meddled(kernel, stage, fault, given),
+        _Meddled(replace(kernel, files=files), planted, fault, given),
+    )
+    right = honest.outputs()
+    faulty.outputs()
+    if not honest.made or len(honest.made) != len(faulty.made):
+        return False
+    lanes = [a != b for a, b in zip(honest.made, faulty.made, strict=True)]
+    rng = np.random.default_rng(0)
+    return all(right == _Meddled(kernel, stage, fault, given, lanes, rng).outputs() for _ in range(RANDOM))
+
+
+@dataclass(slots=True)
+class _Meddled:
+    """One stage run in NumPy, with random words put into some lanes of what the planted instruction makes, in the first
+    of the kernel's two runs. made: what it made each time, without that.
+    """
+
+    kernel: Kernel
+    stage: Stage
+    fault: Fault
+    given: Given
+    lanes: Sequence[np.ndarray] = ()
+    rng: np.random.Generator | None = None
+    made: list[np.ndarray] = field(default_factory=list)
+    _ran: bool = False
+
+    def outputs(self) -> list[bytes]:
+        """The results of the first of the kernel's two runs."""
+        trace = trace_of(load(self.kernel.files, self.stage))
+        did = _planted(trace, self.fault)
+        record = None if did is None else trace.record_of(did)
+        result = run(
+            trace.code,
+            self.kernel.generation,
+            list(zip(self.kernel.operands.inputs, self.given.arrays, strict=True)),
+            self.kernel.operands.outputs,
+            self.kernel.operands.shared,
+            engine=lambda code, machine, limit: self._engine(code, machine, limit, record),
+            limit=TRACED,
+        )
+        return [pair.first.tobytes() for pair in result.outputs]
+
+    def _engine(self, code: Code, machine: Machine, limit: int, record: int | None) -> Outcome:
+        kind = "" if record is None else BY_NUMBER[int(code.records[record][OP])].signature[0]
+        file = {"V": machine.v, "M": machine.m}.get(kind)
+        if file is None or record is None or self._ran:
+            return interpret.run(code, machine, limit)
+        number = int(code.records[record][DST])
+        self._ran = True
+
+        def hook(at: int) -> None:
+            if at != record:
+                return
+            place = len(self.made)
+            self.made.append(file[number].copy())
+            if self.rng is not None and place < len(self.lanes):
+                words = self.rng.integers(0, 1 << (32 if kind == "V" else 4), file[number].shape, dtype=file.dtype)
+                file[number] = np.where(self.lanes[place], words, file[number])
+
+        return interpret.run(code, machine, limit, hook)
 
 
 ROUNDED = "it changes the last bit of f32, gone where that is rounded to bf16"

@@ -162,10 +162,15 @@ def _files(program: Program, order: Order, hlo: str, dump: Path | None) -> tuple
     return tuple(written)
 
 
+OF_A_DUMP = re.compile(r"module_\d+\.|\d{12,}-")
+"""How XLA and libtpu name what they dump."""
+
+
 def _moved(kind: str, dump: Path, place: Path) -> tuple[str, Path, int]:
-    if place.exists():
-        shutil.rmtree(place)
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
+    for path in place.iterdir():
+        if path.is_file() and OF_A_DUMP.match(path.name):  # of an earlier compilation; other files are not ours
+            path.unlink()
     chosen = _chosen(kind, dump)
     for path in chosen:
         shutil.move(path, place / path.name) if kind == "passes" else shutil.copy(path, place / path.name)

@@ -71,7 +71,10 @@ def test_snapshots_and_the_optimized_module_go_to_a_folder(assay):
     assert parse_module(snapshots[0].text()).entry.root.opcode == "multiply"
     stale = Path("o/p/small/passes/module_0000.old.before_optimizations.txt")
     stale.write_text("old")
+    notes = stale.with_name("notes.txt")
+    notes.write_text("mine")
     assert assay("compile", "small.hlo", "--emit", "passes", "--out", "o/p")[0] == 0
+    assert notes.read_text() == "mine"
     assert not stale.exists()
 
 

@@ -166,6 +166,7 @@ def test_one_spelling_for_all_releases(old: str, new: str, unit: str) -> None:
         ("$region0: #{a}\n  %v1 = vld [vmem:[%s1] turbo:$1]", 2, "turbo"),
         ("= control target key start\n= control target key end\n  0  :  { %v1 = vmov", 3, "not a bundle"),
         ("= control target key start\n= control target key end\n 0x1  :  {}", 3, "bundle 0x1 where 0x0"),
+        (" 0  :  {} /* entry bundle: %f = fusion() */\n 0x1  :  {}", 2, "is the file cut"),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_line(text: str, line: int, words: str) -> None:

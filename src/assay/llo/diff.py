@@ -336,6 +336,9 @@ def _unverified(stages: Sequence[Ran]) -> str:
             return f"{_named(stage)}: {stage.why}; {upto}"
     if len(ran) < 2:
         return "only one stage was dumped: dump more with --llo-passes ."
+    missing = [label for label in (ORIGINAL, FINAL) if not any(stage.label == label for stage in stages)]
+    if missing:
+        return f"no {' and no '.join(missing)} in the dump; {_named(ran[0])} to {_named(ran[-1])} agree"
     return ""
 
 

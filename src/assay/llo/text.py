@@ -53,6 +53,7 @@ _OPERAND_OF = re.compile(r"\[shape: (?P<shape>.*), index: (?P<index>-?\d+), kind
 _BASE = re.compile(
     r"(?P<base>%[\w.]+|#allocation\w+)(?: (?P<sign>[+-]) (?:\$0x(?P<offset>[0-9a-f]+)|(?P<index>%[\w.]+)))?$"
 )
+_ENTRY, _EXIT = "/* entry bundle: ", "exit bundle: "
 _HINT = " [#allocation"
 _TUPLE = " = xla_tuple "  # says which HLO an instruction comes from, and does nothing
 KINDS: dict[str | None, Kind] = {"v": "V", "vm": "M", "s": "S", "p": "P", None: ""}
@@ -138,7 +139,7 @@ class _Reader:
     # ---- bundles
 
     def bundles(self, text: str) -> Iterator[Bundle]:
-        in_key, any_found, expected = False, False, 0
+        in_key, any_found, expected, line_number, ended = False, False, 0, 1, False
         for line_number, line in _logical(text):
             if line.startswith("= control target key"):
                 in_key = line.endswith("start")
@@ -152,11 +153,13 @@ class _Reader:
             if number != expected:
                 raise self.fail(f"bundle {number:#x} where {expected:#x} should be", line_number)
             expected += 1
-            any_found = True
+            any_found, ended = True, _EXIT in match["rest"]
             body, starts = match["body"], tuple(map(int, _STARTS.findall(match["rest"])))
             yield Bundle(number, tuple(self._issued(body, line_number)), starts)
         if not any_found:
             raise self.fail("no bundle: the file is empty", 1)
+        if _ENTRY in text and not ended:
+            raise self.fail("the last bundle is not the kernel's exit; is the file cut?", line_number)
 
     def _issued(self, body: str, line: int) -> Iterator[Instruction]:
         if not body:

@@ -63,6 +63,10 @@ class Trace:
     _last: dict[int, int] = field(default_factory=dict)  # of each instruction, the record that makes its value
     watched: bool = False
 
+    def record_of(self, did: Did) -> int | None:
+        """The record of `code` that makes an instruction's value; None where it makes none."""
+        return self._last.get(next(place for place, other in enumerate(self.did) if other is did))
+
     def told(self, result: Result) -> Result:
         """A result of `code` with the line of the file where it stopped."""
         if result.stop is None:
