@@ -163,6 +163,23 @@ def test_one_stage_alone_is_no_agreement(tmp_path):
     assert "only one stage" in found.why
 
 
+def test_an_end_that_was_not_dumped_is_no_agreement(tmp_path):
+    """Two stages that agree, and no final bundles."""
+    found = diffed(write(tmp_path, {name: STAGES[name] for name in ("01-original", "63-post-delay-converter")}))
+    assert found.verdict == "unverified"
+    assert "no final_bundles in the dump" in found.why
+
+
+def test_a_kernel_that_gets_what_nobody_wrote_has_nothing_to_say(tmp_path):
+    """As the copy of a buffer that a loop is to fill: no pass can spoil it, so it is not held against the program."""
+    hlo = dumped.HLO.replace("subtract(%x, %y)", "subtract(%n, %n)").replace(
+        "  ROOT", '  %n = f32[8,128]{1,0:T(8,128)} custom-call(), custom_call_target="AllocateBuffer"\n  ROOT'
+    )
+    found = diffed(write(tmp_path, hlo=hlo))
+    assert (found.verdict, found.compared) == ("agree", 0)
+    assert found.unwritten > 0
+
+
 def test_inputs_are_those_that_the_program_hands_on(tmp_path):
     """A parameter goes through another instruction first: the kernel's input is not the program's."""
     hlo = dumped.HLO.replace("subtract(%x, %y)", "subtract(%n, %y)").replace(
