@@ -9,7 +9,7 @@ import pytest
 
 from assay.errors import InputError, LloSyntaxError
 from assay.llo.files import read_dump
-from assay.llo.listing import changes, instructions, load, spelled
+from assay.llo.listing import changes, load, spelled
 from assay.llo.text import parse
 
 _spec = importlib.util.spec_from_file_location("dumped", Path(__file__).with_name("dumped.py"))
@@ -60,11 +60,11 @@ def test_what_a_fingerprint_tells_apart(tmp_path, a, b, same):
 def test_another_spelling_for_every_part_of_an_instruction(line):
     """Whatever is dropped from an instruction changes its line."""
     head = f"{HEAD}  $region2: #{{k}} parent=0\n"
-    (whole,) = instructions(parse(f"{head}{line}\n", "k"))
+    (whole,) = parse(f"{head}{line}\n", "k").walk()
     for old, new in (("%v3", "%v7"), ("%v5", "%v7"), ("0x7f", "0xff"), ("$-1", "$1"), ("%p3", "%p4"), ("!", ""),
                      (", 4", ", 5"), ("mxu2", "mxu1"), ("%8", "%7"), ("+ $0x8", "+ $0x9")):  # fmt: skip
         if old in line:
-            (other,) = instructions(parse(f"{head}{line.replace(old, new, 1)}\n", "k"))
+            (other,) = parse(f"{head}{line.replace(old, new, 1)}\n", "k").walk()
             assert spelled(other) != spelled(whole), (old, new)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -20,9 +19,9 @@ from assay.llo import native
 from assay.llo.code import TABLE, Argument, Code
 from assay.llo.files import KernelFiles
 from assay.llo.layout import array_of, bits_differ, image, scalar_word, words_held
+from assay.llo.listing import load
 from assay.llo.lowering import lower
 from assay.llo.machine import GRANULE, NAN_FILL, NUMBER_FILL, Machine, Outcome, Stop
-from assay.llo.text import parse, parse_allocations
 from assay.reference.value import Array
 
 Engine = Callable[[Code, Machine, int], Outcome]
@@ -78,17 +77,8 @@ def code_of(kernel: KernelFiles, which: str = "original") -> Code:
     """The bytecode of one stage of a dumped kernel. Raises InputError where the stage is not there, LloSyntaxError
     where it does not parse, Unsupported with the name of an opcode that is not modelled.
     """
-    stage = kernel.stage(which)
-    memory = kernel.memory_of(stage)
-    declared = None if memory is stage else parse_allocations(_read(memory.path), str(memory.path))
-    return lower(parse(_read(stage.path), str(stage.path), kernel.name), declared)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
+    loaded = load(kernel, kernel.stage(which))
+    return lower(loaded.kernel, loaded.declared)
 
 
 def run(
@@ -106,8 +96,7 @@ def run(
     of the input in whose memory it lies. Raises InputError where the kernel takes other operands, Unsupported for a
     layout.
     """
-    arguments = operands_of(code, [shape for shape, _ in inputs], outputs)
-    check_operands(code, [shape for shape, _ in inputs], outputs)
+    arguments = _checked_operands(code, [shape for shape, _ in inputs], outputs)
     runs = []
     for fill, part in zip(fills, (0, 1), strict=True):
         arrays = [(shape, pair.first if part == 0 else pair.second) for shape, pair in inputs]
@@ -124,7 +113,7 @@ def run(
     return Result(tuple(found), None, first.steps, first.left, flying=first.flying)
 
 
-def operands_of(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> list[Argument]:
+def _operands(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> list[Argument]:
     """The kernel's operands in order. Of those in a table the dump says nothing: they lie where their layouts say, and
     an input of one element that is not in vmem is handed over as its value (so libtpu does with those in registers).
     """
@@ -138,9 +127,9 @@ def operands_of(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[Arra
     return found
 
 
-def check_operands(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> None:
-    """Raises InputError, with the first that does not fit, where a kernel takes or gives other arrays."""
-    arguments = operands_of(code, inputs, outputs)
+def _checked_operands(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[ArrayShape]) -> list[Argument]:
+    """The operands in order. Raises InputError, with the first that does not fit, where a kernel takes others."""
+    arguments = _operands(code, inputs, outputs)
     counts = [sum(1 for a in arguments if a.output is output) for output in (False, True)]
     if counts != [len(inputs), len(outputs)] or any(a.output for a in arguments[: len(inputs)]):
         raise InputError(
@@ -152,6 +141,7 @@ def check_operands(code: Code, inputs: Sequence[ArrayShape], outputs: Sequence[A
         if not isinstance(wanted, ArrayShape) or (wanted.dtype.name, wanted.dims) != (shape.dtype.name, shape.dims):
             given = f"{shape.dtype}[{','.join(map(str, shape.dims))}]"
             raise InputError(f"{code.source}: operand {argument.index} of {code.name} is {argument.shape}, not {given}")
+    return arguments
 
 
 def _place(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,17 +72,11 @@ def read(path: Path) -> str:
 
 
 def _has_allocations(kernel: Kernel) -> bool:
-    for instruction in instructions(kernel):
+    for instruction in kernel.walk():
         places = [*instruction.operands, *([instruction.memory.base] if instruction.memory else [])]
         if any(isinstance(place, Address) for place in places):
             return True
     return False
-
-
-def instructions(kernel: Kernel) -> Iterator[Instruction]:
-    """All of them, in the order of the text."""
-    for part in kernel.regions or kernel.bundles:
-        yield from part.instructions
 
 
 def spelled(instruction: Instruction, registers: bool = False) -> str:
@@ -151,7 +145,7 @@ def changes(before: Kernel, after: Kernel) -> list[Change]:
     count, and where these are the same too, the order. In the order of the lines, each side in its own.
     """
     for registers in (False, True):
-        sides = [[(i.line, spelled(i, registers)) for i in instructions(kernel)] for kernel in (before, after)]
+        sides = [[(i.line, spelled(i, registers)) for i in kernel.walk()] for kernel in (before, after)]
         found = [*_only("-", sides[0], sides[1]), *_only("+", sides[1], sides[0])]
         if found:
             return found

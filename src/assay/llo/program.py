@@ -6,6 +6,7 @@ Opcodes are in one normal form, that of libtpu 0.0.52 (`spellings`), with the nu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,5 +136,9 @@ class Kernel:
     @property
     def instructions(self) -> int:
         """How many there are."""
-        parts = self.regions or self.bundles
-        return sum(len(part.instructions) for part in parts)
+        return sum(len(part.instructions) for part in self.regions or self.bundles)
+
+    def walk(self) -> Iterator[Instruction]:
+        """Every instruction, in the order of the text."""
+        for part in self.regions or self.bundles:
+            yield from part.instructions

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from assay.errors import AssayError
 from assay.llo.files import FINAL, ORIGINAL, KernelFiles
-from assay.llo.listing import instructions, load
+from assay.llo.listing import load
 from assay.llo.lowering import unknown_opcodes
 from assay.llo.program import Bundle, Instruction, Kernel
 
@@ -112,7 +112,7 @@ def stats(files: KernelFiles) -> KernelStats:
 
 def opcodes(kernel: Kernel) -> dict[str, int]:
     """Without units, most frequent first."""
-    return dict(Counter(i.opcode for i in instructions(kernel)).most_common())
+    return dict(Counter(i.opcode for i in kernel.walk()).most_common())
 
 
 def issued(bundle: Bundle) -> Counter[str]:

@@ -20,7 +20,7 @@ def lower(kernel: Kernel, allocations: Sequence[Allocation] | None = None) -> Co
     """The bytecode of one stage of a kernel. allocations: for bundles, which have none of their own; those of the stage
     before. Raises Unsupported with the name of an opcode, or of a form of one, whose meaning is not established.
     """
-    instructions = _instructions(kernel)
+    instructions = list(kernel.walk())
     registers = Registers(bool(kernel.bundles) or any(_in_register(i) for i in instructions))
     emitter = Emitter(registers)
     body: Flow | Issue = Issue(emitter, kernel.bundles) if kernel.bundles else Flow(emitter, kernel.regions)
@@ -52,13 +52,9 @@ def unknown_opcodes(kernel: Kernel) -> Counter[str]:
     families = ("int_to_ptr.", "scalar_lea.", "dma.")
     return Counter(
         i.opcode
-        for i in _instructions(kernel)
+        for i in kernel.walk()
         if i.opcode not in known and i.opcode not in OPS and not i.opcode.startswith(families)
     )
-
-
-def _instructions(kernel: Kernel) -> list[Instruction]:
-    return [i for part in (kernel.regions or kernel.bundles) for i in part.instructions]
 
 
 def _in_register(instruction: Instruction) -> bool:
