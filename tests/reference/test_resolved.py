@@ -14,7 +14,7 @@ from assay.hlo.shape import DTYPES
 from assay.reference.context import CHOICES
 from assay.reference.evaluator import evaluate
 from assay.reference.policies import for_target
-from assay.reference.sampled import sampled_bounds
+from assay.reference.sampled import Sampling
 from assay.reference.value import Ball, flatten
 
 POLICY = for_target("cpu", "0.12.0.1")
@@ -130,7 +130,10 @@ ENTRY e { x = f32[3,50] parameter(0)
         assert ball.rad is not None
         assert (np.abs(ball.mid - truth) <= ball.rad).all()
         assert (ball.rad < 1e-3).all()
-        (drawn,) = sampled_bounds(parse_module(f"HloModule m\n{text}"), [x, start], POLICY, resolved=choice)
+        sampling = Sampling(parse_module(f"HloModule m\n{text}"), [x, start], POLICY, resolved=choice)
+        for _ in range(12):
+            sampling.more()
+        (drawn,) = sampling.bounds()
         assert isinstance(drawn, Ball)
         assert drawn.und is None
         assert (np.abs(drawn.mid - truth) <= drawn.rad).all()

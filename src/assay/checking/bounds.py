@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from assay.programs.program import Array
 from assay.reference.context import mark
 from assay.reference.evaluator import OnValue, evaluate
 from assay.reference.policy import Policy
-from assay.reference.sampled import sampled_bounds
+from assay.reference.sampled import Sampling
 from assay.reference.value import Ball, Token, flatten, union
 
 Step = Callable[[str], None]
@@ -81,6 +81,7 @@ class Bounds:
     _runs: list[Leaves] = field(default_factory=list)
     _nearest: Leaves | None = None
     _middle: Leaves | None = None
+    _sampling: dict[int, Sampling] = field(default_factory=dict)  # by seed
     _certain: dict[bool, Leaves] = field(default_factory=dict)
 
     def plain(self) -> Leaves:
@@ -95,12 +96,26 @@ class Bounds:
         """The outputs as they are judged, and for each whether sampled bounds are among its own."""
         if self._sharp is None:
             plain = self.plain()
-            needed = [self._asks_for_samples(ball, scale) for ball, scale in zip(plain, self._scales, strict=True)]
-            if any(needed):
+            if any(needed := self._needed()):
                 self._sharp = self._joined(self._sampled(self.settings.samples)), needed
             else:
                 self._sharp = self._decided(plain) if self.settings.kind == "ball" else plain, needed
         return self._sharp
+
+    def growing(self) -> Iterator[Leaves]:
+        """Leaves that lie inside the sharp ones, each set wider than the one before, from few sampled runs and then
+        more; nothing where the sharp ones are known or none are needed.
+        """
+        if self._sharp is not None or not any(self._needed()):
+            return
+        runs = 1
+        while runs < self.settings.samples:
+            yield self._joined(self._sample(runs).least(self.settings.samples))
+            runs *= 2
+
+    def _needed(self) -> list[bool]:
+        """For each output whether it asks for sampled bounds."""
+        return [self._asks_for_samples(ball, scale) for ball, scale in zip(self.plain(), self._scales, strict=True)]
 
     def _asks_for_samples(self, ball: Ball | Token, scale: float) -> bool:
         if not isinstance(ball, Ball) or self.settings.kind == "ball":
@@ -189,22 +204,24 @@ class Bounds:
         return flatten(result.value)
 
     def _sampled(self, runs: int, seed: int = 0) -> Leaves:
-        start = time.monotonic()
-        try:
-            return sampled_bounds(
-                self.module,
-                self.arguments,
-                self.settings.policy,
-                runs=runs,
-                seed=seed,
-                flushed=self.flushed,
-                resolved=self.resolved,
-                memory_limit=self.settings.memory_limit,
-                progress=lambda done, all_: self.step(f"sampling the reference, run {done} of {all_}"),
-                deadline=self._deadline(),
+        return self._sample(runs, seed).bounds()
+
+    def _sample(self, runs: int, seed: int = 0) -> Sampling:
+        """With at least so many runs."""
+        if seed not in self._sampling:
+            module, arguments, policy, settings = self.module, self.arguments, self.settings.policy, self.settings
+            self._sampling[seed] = Sampling(
+                module, arguments, policy, seed, self.flushed, self.resolved, settings.memory_limit
             )
+        sampling = self._sampling[seed]
+        start, deadline = time.monotonic(), self._deadline()
+        try:
+            while sampling.runs < runs:
+                self.step(f"sampling the reference, run {sampling.runs + 1} of {runs}")
+                sampling.more(deadline)
         finally:
             self._spent("sampling", start)
+        return sampling
 
     def _joined(self, sampled: Leaves) -> Leaves:
         join = _drawn if self.settings.kind == "sampled" else _join

@@ -51,6 +51,17 @@ def weigh(bounds: Bounds, target: Sequence[Array]) -> Weighed:
     return Weighed(balls, sampled, comparisons, _drifts(bounds, target))
 
 
+def surely_inside(bounds: Bounds, target: Sequence[Array]) -> bool:
+    """Whether a few sampled runs are enough to see that `weigh` would find nothing outside; where they are not, there
+    need not be anything outside. Raises what `evaluate` raises.
+    """
+
+    def inside(leaves: Leaves) -> bool:
+        return not any(comparison.outside for comparison in compare(bounds, leaves, target))
+
+    return inside(bounds.plain()) and any(map(inside, bounds.growing()))
+
+
 def weigh_again(bounds: Bounds, target: Sequence[Array], first: Weighed) -> Weighed:
     """What was wrong at a first look, with the widest bounds."""
     again = first

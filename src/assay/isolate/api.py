@@ -4,7 +4,8 @@ is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +17,10 @@ from assay.checking.judge import refusal
 from assay.errors import AssayError, InputError
 from assay.hlo.parse import parse_module
 from assay.isolate.dumps import Dump, dump
-from assay.isolate.examine import told
+from assay.isolate.examine import Examiner, told
 from assay.isolate.executable import BELOW
 from assay.isolate.judgement import Inputs
-from assay.isolate.pipeline import Attribution, find_culprit
+from assay.isolate.pipeline import Attribution, examined
 from assay.oracle.verdict import Verdict
 from assay.programs.load import parse_source
 from assay.programs.program import Program
@@ -69,7 +70,9 @@ def _from_folder(folder: Path, request: api.Request, options: Options, step: Ste
     module = parse_module(snapshots[0].text(), source=str(snapshots[0].path))
     program = Program(folder.name, module=module)
     settings = api.settings_for(request, {})
-    return _attributed(program, request, options, settings, Dump(snapshots, Snapshot.text, 0.0), step)
+    inputs = [Inputs(words, tuple(arguments)) for words, arguments in api.inputs_for(program, request)]
+    ready = partial(Examiner, module, inputs, settings, step)
+    return _attributed(program, options, Dump(snapshots, Snapshot.text, 0.0), inputs, ready)
 
 
 def _case(
@@ -84,11 +87,13 @@ def _case(
         compiled = partial(
             dump, worker, program, request.target, folder, settings.options, request.flags, options.dump_limit
         )
+        inputs = [Inputs(words, tuple(arguments)) for words, arguments in api.inputs_for(program, request)]
+        ready = partial(Examiner, program.module, inputs, settings, telling)
         try:
-            found = _dumped(program.name, compiled, folder, telling)
+            found, examiner = _meanwhile(partial(_dumped, program.name, compiled, folder, telling), ready, worker)
         except _Died as died:
             return died.case
-        case = _attributed(program, request, options, settings, found, telling)
+        case = _attributed(program, options, found, inputs, examiner)
         if found.executable is not None:
             worker.release(found.executable.compiled)
         return case
@@ -100,6 +105,29 @@ class _Died(Exception):
     def __init__(self, case: PassesCase) -> None:
         super().__init__(case.why)
         self.case = case
+
+
+Ready = Callable[[], Examiner]
+
+
+def _meanwhile(dumped: Callable[[], Dump], ready: Ready, worker: Worker) -> tuple[Dump, Ready]:
+    """What the compiler wrote, and the program's own results, which are worked out while it runs; or what hinders that,
+    raised when they are asked for.
+    """
+    with ThreadPoolExecutor(1) as compiling:
+        coming = compiling.submit(dumped)
+        try:
+            examiner = ready()
+        except AssayError as error:
+            return coming.result(), partial(_raise, error)
+        except BaseException:
+            worker.kill()  # nobody is to wait for it
+            raise
+        return coming.result(), lambda: examiner
+
+
+def _raise(error: AssayError) -> Examiner:
+    raise error
 
 
 @contextmanager
@@ -154,23 +182,13 @@ def _last(folder: Path) -> Culprit | None:
     return Culprit(name, last.pipeline, last.label, last.label, (name,))
 
 
-def _attributed(
-    program: Program, request: api.Request, options: Options, settings: Settings, found: Dump, step: Step
-) -> PassesCase:
-    inputs = [Inputs(words, tuple(arguments)) for words, arguments in api.inputs_for(program, request)]
+def _attributed(program: Program, options: Options, found: Dump, inputs: Sequence[Inputs], ready: Ready) -> PassesCase:
     words = tuple(each.words for each in inputs)
-    assert program.module is not None
     try:
-        attribution = find_culprit(
-            program.module,
-            found.snapshots,
-            inputs,
-            settings,
-            step,
-            options.walk_all,
-            found.text,
-            None if found.executable is None else found.executable.run,
-        )
+        examiner = ready()
+        examiner.snapshots, examiner.read = found.snapshots, found.text
+        run = None if found.executable is None else found.executable.run
+        attribution = examined(examiner, options.walk_all, run)
     except InputError:
         raise
     except AssayError as error:

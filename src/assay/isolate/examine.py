@@ -40,16 +40,17 @@ class Look:
 
 @dataclass(slots=True)
 class Examiner:
-    """The snapshots of one compilation of `program`, on all sets of inputs.
+    """The snapshots of one compilation of `program`, on all sets of inputs. What is made first is the program's own
+    results, for which the snapshots need not be there yet; it raises what evaluating raises.
 
     read: the HLO text of a snapshot. Raises, from `look`, nothing but what the machine does.
     """
 
     program: Module
-    snapshots: Sequence[Snapshot]
     inputs: Sequence[Inputs]
     settings: Settings
     step: Step
+    snapshots: Sequence[Snapshot] = ()
     read: Callable[[Snapshot], str] = Snapshot.text
     seconds: dict[str, float] = field(default_factory=dict)
     judges: list[Judge] = field(default_factory=list)
@@ -67,7 +68,8 @@ class Examiner:
             self.settings.policy, self.settings.device_flushes, self.settings.memory_limit, self._check_time
         )
         for inputs in self.inputs:
-            _, first = self._results(self.program, inputs)
+            self.step("evaluating the program")
+            _, first = self._results(self.program, inputs, "program")
             self.judges.append(Judge(self.program, inputs, self.settings, self.step, first, self.seconds))
 
     def look(self, index: int) -> State:
@@ -156,7 +158,9 @@ class Examiner:
                 return found
         return None
 
-    def _results(self, module: Module, inputs: Inputs) -> tuple[tuple[int, ...], list[Ball | Token]]:
+    def _results(
+        self, module: Module, inputs: Inputs, spent: str = "snapshots"
+    ) -> tuple[tuple[int, ...], list[Ball | Token]]:
         """A module's results, and numbers that are those of no other results. Where lockstep, which keeps all values of
         a module, has no room for them, the module is evaluated whole.
         """
@@ -170,7 +174,7 @@ class Examiner:
             self._crowded += 1
             return (-1, self._crowded), self._whole(module, inputs)
         finally:
-            self._spent("snapshots", start)
+            self._spent(spent, start)
 
     def _whole(self, module: Module, inputs: Inputs) -> list[Ball | Token]:
         self._end = time.monotonic() + self.settings.reference_timeout_s

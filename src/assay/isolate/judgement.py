@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.target import stored
-from assay.checking.weigh import Weighed, weigh, weigh_again
+from assay.checking.weigh import Weighed, surely_inside, weigh, weigh_again
 from assay.hlo.module import Module
 from assay.isolate.lockstep import near
 from assay.reference.value import Array, Ball, Token
@@ -51,6 +51,8 @@ class Judge:
         if all(a is b or (isinstance(a, Ball) and isinstance(b, Ball) and near(a, b)) for a, b in self._pairs(leaves)):
             return None
         target = stored(leaves)
+        if surely_inside(self.bounds, target):
+            return None
         weighed = weigh(self.bounds, target)
         if not weighed.wrong:
             return None

@@ -50,13 +50,21 @@ def find_culprit(
 ) -> Attribution:
     """Which of `snapshots`, those of one compilation of `program`, is the first with wrong results on some of `inputs`.
 
-    walk_all: evaluate every one, not by halves. read: how the text of one is had. run: the executable, where there is
-    one that can be run; it is looked at where no snapshot is wrong. Raises what evaluating the program itself raises:
-    Unsupported, ReferenceLimit, InputError.
+    read: how the text of one is had. The rest as for `examined`, whose errors it raises, and those of evaluating the
+    program itself: Unsupported, ReferenceLimit, InputError.
     """
-    examiner = Examiner(program, snapshots, inputs, settings, step, read)
+    return examined(Examiner(program, inputs, settings, step, snapshots, read), walk_all, run)
+
+
+def examined(examiner: Examiner, walk_all: bool = False, run: Run | None = None) -> Attribution:
+    """Which of the examiner's snapshots is the first with wrong results.
+
+    walk_all: evaluate every one, not by halves. run: the executable, where there is one that can be run; it is looked
+    at where no snapshot is wrong.
+    """
     culprit = None
-    while (found := (everywhere if walk_all else by_halves)(len(snapshots), examiner.look)) is not None:
+    count = len(examiner.snapshots)
+    while (found := (everywhere if walk_all else by_halves)(count, examiner.look)) is not None:
         place = examiner.looks[found.bad].inputs
         states = examiner.executed(found.bad, place), examiner.executed(found.good, place)
         if states == (State.DIFFERS, State.AGREES):
@@ -76,7 +84,7 @@ def find_culprit(
         why,
         culprit,
         looks,
-        len(snapshots),
+        count,
         lockstep.evaluated,
         lockstep.spared,
         examiner.seconds,

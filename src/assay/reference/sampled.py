@@ -15,7 +15,7 @@ before it is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -68,48 +68,62 @@ def midpoints(
     return flatten(result.value)
 
 
-def sampled_bounds(
-    module: Module,
-    arguments: Sequence[Array],
-    policy: Policy,
-    *,
-    runs: int = 12,
-    seed: int = 0,
-    flushed: bool = False,
-    resolved: int | None = None,
-    memory_limit: int = 8 << 30,
-    progress: Callable[[int, int], None] | None = None,
-    deadline: Callable[[], None] | None = None,
-) -> list[Ball | Token]:
-    """For each output leaf a ball whose radius comes from `runs` sampled runs around one without errors.
+@dataclass(slots=True)
+class Sampling:
+    """Sampled runs of one module, one after another. runs: how many there have been, beside the one without errors.
 
-    An element is undecided where a run could not decide it, where integers differ between runs, or where a run is
-    finite and another one is not. Raises what `evaluate` raises.
+    `more`, and `bounds` where there was none yet, raise what `evaluate` raises.
     """
 
-    def run(number: int, amplitude: float) -> list[Ball | Token]:
-        rng = np.random.default_rng([seed, number])
+    module: Module
+    arguments: Sequence[Array]
+    policy: Policy
+    seed: int = 0
+    flushed: bool = False
+    resolved: int | None = None
+    memory_limit: int = 8 << 30
+    runs: int = 0
+    _spreads: list[_Spread | Token] = field(default_factory=list)
+
+    def more(self, deadline: Callable[[], None] | None = None) -> None:
+        """One run more; before the first also the one without errors."""
+        if not self._spreads:
+            centres = self._run(0, 0.0, deadline)
+            self._spreads = [_start(leaf) if isinstance(leaf, Ball) else leaf for leaf in centres]
+        for spread, leaf in zip(self._spreads, self._run(self.runs + 1, 1.0, deadline), strict=True):
+            if isinstance(spread, _Spread) and isinstance(leaf, Ball):
+                _widen(spread, leaf)
+        self.runs += 1
+
+    def bounds(self) -> list[Ball | Token]:
+        """For each output leaf a ball whose radius comes from the runs so far, at least one, around the one without
+        errors.
+
+        An element is undecided where a run could not decide it, where integers differ between runs, or where a run is
+        finite and another one is not.
+        """
+        return self._told(lambda spread: _bound(spread, self.runs))
+
+    def least(self, runs: int) -> list[Ball | Token]:
+        """Balls that lie inside those of so many runs in all, whatever those to come show; nor is more undecided."""
+        return self._told(lambda spread: _bound(spread, runs, lifted=False))
+
+    def _told(self, bound: Callable[[_Spread], Ball]) -> list[Ball | Token]:
+        return [bound(spread) if isinstance(spread, _Spread) else spread for spread in self._spreads]
+
+    def _run(self, number: int, amplitude: float, deadline: Callable[[], None] | None) -> list[Ball | Token]:
         result = evaluate(
-            module,
-            arguments,
-            policy,
-            rng=rng,
+            self.module,
+            self.arguments,
+            self.policy,
+            rng=np.random.default_rng([self.seed, number]),
             amplitude=amplitude,
-            flushed=flushed,
-            resolved=resolved,
-            memory_limit=memory_limit,
+            flushed=self.flushed,
+            resolved=self.resolved,
+            memory_limit=self.memory_limit,
             deadline=deadline,
         )
         return flatten(result.value)
-
-    spreads = [_start(leaf) if isinstance(leaf, Ball) else leaf for leaf in run(0, 0.0)]
-    for number in range(1, runs + 1):
-        if progress is not None:
-            progress(number, runs)
-        for spread, leaf in zip(spreads, run(number, 1.0), strict=True):
-            if isinstance(spread, _Spread) and isinstance(leaf, Ball):
-                _widen(spread, leaf)
-    return [_bound(spread, runs) if isinstance(spread, _Spread) else spread for spread in spreads]
 
 
 def _start(centre: Ball) -> _Spread:
@@ -136,7 +150,10 @@ def _widen(spread: _Spread, leaf: Ball) -> None:
         spread.squares += np.square(moved)
 
 
-def _bound(spread: _Spread, runs: int) -> Ball:
+def _bound(spread: _Spread, runs: int, lifted: bool = True) -> Ball:
+    """With as many runs as the spread is of, or, to see how small it can get, with more. lifted: where an element moved
+    little, by what is typical of its array, which more runs may make less.
+    """
     centre = spread.centre
     und = spread.und if spread.und.any() else None
     if spread.largest is None or spread.squares is None:
@@ -145,7 +162,7 @@ def _bound(spread: _Spread, runs: int) -> Ball:
     size = np.where(finite, np.abs(centre.mid), 0.0)
     deviation = np.sqrt(spread.squares / runs)
     moved = finite & (size > 0) & (deviation > 0)
-    if moved.any():
+    if lifted and moved.any():
         absolute = np.median(deviation[moved])
         relative = np.median(deviation[moved] / size[moved])
         deviation = np.clip(np.maximum(absolute, relative * size) * FLOOR, deviation, LIFT * deviation)

@@ -1,4 +1,4 @@
-"""What `assay isolate` found, as data: a row for each distinct piece, of which some may stand many times in the graph."""
+"""What `assay isolate` found, as data: a row for each distinct piece, of which some stand many times in the graph."""
 
 from __future__ import annotations
 
