@@ -1,0 +1,329 @@
+"""Every kernel of a TPU program judged where it stands: nothing is cut, recompiled or perturbed.
+
+One compilation of the whole program dumps the LLO of all its kernels. Each runs in the simulator, at its final bundles,
+on inputs drawn for its own instruction, and the results have to lie in the reference's bounds of that one instruction.
+The module that says what is right need not be the one that was compiled: a kernel is judged by the instruction of its
+name.
+
+Not compared is what depends on memory that nobody wrote, unless the reference says what it must be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from assay.checking.api import Request
+from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.simulated import OUR_OWN, PASSES
+from assay.checking.target import read_optimized
+from assay.checking.weigh import Weighed, weigh, weigh_again
+from assay.errors import AssayError, Unsupported
+from assay.hlo.module import Module
+from assay.hlo.shape import ArrayShape, leaves
+from assay.inputs.generate import generate
+from assay.isolate.graph.kernels import Kernel, kernels
+from assay.llo.code import Code
+from assay.llo.files import Dump, read_dump
+from assay.llo.kernel import LIMIT, Pair, Result, code_of, run, same
+from assay.llo.machine import Trap
+from assay.oracle.pattern import describe
+from assay.oracle.verdict import MismatchClass, Verdict
+from assay.programs.program import Program
+from assay.reference.policies import strict
+from assay.reference.value import Array, Ball
+from assay.report.isolation import PieceResult
+from assay.targets import tpu_aot
+from assay.targets.dumps import scratch
+from assay.toolchain import Worker
+
+CLASSES = ("normal", "small-integers", "log-uniform", "stamps")
+"""Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, and a value for every place."""
+RUINED = 0.5
+"""Of the size of an output: an error as large as that is no rounding, whatever the compiler may skip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program down to its kernels. module: optimized and scheduled."""
+
+    module: Module
+    dump: Dump
+    hlo: str
+    seconds: float
+
+
+@contextmanager
+def compiled(program: Program, request: Request, worker: Worker, step: Step = lambda _: None) -> Iterator[Built]:
+    """`program` compiled once, with the LLO of every kernel; the dump is deleted afterwards. Raises what
+    `tpu_aot.compile` does, Unsupported where the libtpu dumps no LLO.
+    """
+    with scratch() as folder:
+        step(f"{program.name}: compiling")
+        made = tpu_aot.compile(
+            worker,
+            program.payload,
+            program.kind,
+            request.target.removeprefix("tpu:"),
+            request.options,
+            dump=folder,
+            llo=True,
+            llo_passes=PASSES,
+            flags=request.flags,
+        )
+        llo = folder / tpu_aot.LLO_FOLDER
+        if not llo.is_dir():
+            raise Unsupported("LLO", "this libtpu dumps none")
+        yield Built(read_optimized(program, made), read_dump(llo), made.hlo, made.seconds)
+
+
+def judge_kernels(
+    module: Module,
+    dump: Dump,
+    request: Request,
+    settings: Settings,
+    *,
+    wanted: Callable[[Kernel], bool] = lambda _: True,
+    done: frozenset[str] | set[str] = frozenset(),
+    handed: Callable[[Kernel], Sequence[tuple[str, list[Array]]]] = lambda _: (),
+    classes: Sequence[str] = CLASSES,
+    step: Step = lambda _: None,
+) -> Iterator[PieceResult]:
+    """A row for each distinct kernel that is wanted and whose key is not done, in program order, as soon as it is
+    judged.
+
+    module: says what is right. dump: what was compiled, of the same program or of a wrong one with the same names.
+    settings: as `assay.checking.api.settings_for` gives them. handed: sets of arguments that the whole program hands to
+    a kernel, with their names, for what cannot be judged on drawn ones.
+    """
+    generation = request.target.removeprefix("tpu:")
+    for kernel in kernels(module, dump):
+        if kernel.key in done or not wanted(kernel):
+            continue
+        step(kernel.name)
+        start = time.monotonic()
+        row = _Case(kernel, generation, settings, request.seed, classes, handed).row()
+        yield replace(row, seconds=time.monotonic() - start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unjudged(Exception):
+    """Why a kernel cannot be judged on a set of inputs."""
+
+    why: str
+
+
+@dataclass(slots=True)
+class _Case:
+    kernel: Kernel
+    generation: str
+    settings: Settings
+    seed: int
+    classes: Sequence[str]
+    handed: Callable[[Kernel], Sequence[tuple[str, list[Array]]]]
+    code: Code | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def row(self) -> PieceResult:
+        kernel = self.kernel
+        if kernel.memory:
+            return self.told(Verdict.AGREE, why="only reserves memory")
+        try:
+            self.code = code_of(kernel.files, "final")
+        except AssayError as error:
+            return self.told(Verdict.UNVERIFIED, why=f"LLO: {error}")
+        rows = [self.on(label, arguments) for label, arguments in self.drawn()]
+        worst = _worst(rows)
+        if worst is None or worst.verdict is Verdict.UNVERIFIED:
+            more = [self.on(label, arguments) for label, arguments in self.handed(kernel)]
+            worst = _worst([*rows, *more])
+        return worst or self.told(Verdict.UNVERIFIED, why="no inputs")
+
+    def drawn(self) -> Iterator[tuple[str, list[Array]]]:
+        if not self.kernel.alone.entry.parameters:
+            yield "no inputs", []
+            return
+        for name in self.classes:
+            yield f"{name}, seed {self.seed}", generate(self.kernel.alone, self.seed, name)
+
+    def on(self, label: str, arguments: list[Array]) -> PieceResult:
+        """The verdict on one set of arguments."""
+        try:
+            given = self.kernel.operands(arguments, self.settings.policy)
+            result = self.simulated(given)
+            if result.stop is not None:
+                return self.stopped(label, result)
+            return self.judged(label, arguments, result.outputs)
+        except _Unjudged as unjudged:
+            return self.told(Verdict.UNVERIFIED, label, why=unjudged.why)
+        except AssayError as error:
+            return self.told(Verdict.UNVERIFIED, label, why=str(error))
+
+    def simulated(self, given: Sequence[Array]) -> Result:
+        assert self.code is not None
+        kernel = self.kernel
+        inputs = list(zip(kernel.inputs, map(same, given), strict=True))
+        return run(self.code, self.generation, inputs, kernel.outputs, kernel.shared, limit=LIMIT)
+
+    def stopped(self, label: str, result: Result) -> PieceResult:
+        assert result.stop is not None
+        why = f"{self.kernel.files.name}: {result.words}"
+        if result.stop.trap in OUR_OWN or result.stop.trap is Trap.STEP_LIMIT:
+            raise _Unjudged(why)
+        verdict = Verdict.HANG if result.stop.trap is Trap.DEADLOCK else Verdict.CRASH
+        return self.told(verdict, label, why=why)
+
+    def judged(self, label: str, arguments: list[Array], outputs: Sequence[Pair]) -> PieceResult:
+        bounds = Bounds(self.kernel.alone, arguments, self.settings, flushed=self.settings.device_flushes)
+        target = [np.asarray(pair.first) for pair in outputs]
+        weighed = weigh(bounds, target)
+        if weighed.outside:
+            weighed = weigh_again(bounds, target, weighed)
+        if weighed.outside:
+            return self.mismatch(label, arguments, weighed, outputs, self.klass(bounds, target))
+        ruined = self.ruined(arguments, target)
+        if ruined is not None:
+            return self.mismatch(label, arguments, ruined, outputs, MismatchClass.EXCESS_PRECISION)
+        row = self.told(Verdict.AGREE, label, weighed)
+        if row.elements and row.undecided == row.elements:
+            return replace(row, verdict=Verdict.UNVERIFIED, why="every element is undecided")
+        return row
+
+    def mismatch(
+        self,
+        label: str,
+        arguments: list[Array],
+        weighed: Weighed,
+        outputs: Sequence[Pair],
+        klass: MismatchClass,
+    ) -> PieceResult:
+        balls = [ball for ball in weighed.balls if isinstance(ball, Ball)]
+        candidates = {f"operand {i}": a for i, a in enumerate(arguments)}
+        patterns = [
+            describe(ball, pair.first, compared, candidates)
+            for ball, pair, compared in zip(balls, outputs, weighed.comparisons, strict=True)
+            if compared.outside
+        ]
+        row = replace(self.told(Verdict.MISMATCH, label, weighed), klass=klass, pattern="; ".join(patterns))
+        if _all_unwritten(weighed, outputs):
+            why = "what is wrong depends on memory that nobody wrote"
+            return replace(row, verdict=Verdict.NONDETERMINISTIC, klass=None, why=why)
+        return row
+
+    # ---- declared roundings
+
+    def klass(self, bounds: Bounds, target: list[Array]) -> MismatchClass:
+        """EXCESS_PRECISION where the target's own policy, which may skip a declared rounding, allows the result."""
+        own = self.settings.own
+        if own is None or not own.excess_precision or self.settings.policy.excess_precision:
+            return MismatchClass.MISCOMPILE
+        settings = replace(self.settings, policy=own, own=None)
+        first = weigh(Bounds(bounds.module, bounds.arguments, settings, flushed=bounds.flushed), target)
+        return MismatchClass.MISCOMPILE if first.outside else MismatchClass.EXCESS_PRECISION
+
+    def ruined(self, arguments: list[Array], target: list[Array]) -> Weighed | None:
+        """Where a compiler that may skip declared roundings did so, and nothing of the result is left: an output that
+        is outside the bounds with every rounding in place, and as far off as it is large. None for no such output.
+        """
+        policy = self.settings.policy
+        if not policy.excess_precision or not _narrows(self.kernel.alone):
+            return None
+        settings = replace(self.settings, policy=strict(policy), own=policy)
+        bounds = Bounds(self.kernel.alone, arguments, settings, flushed=settings.device_flushes)
+        try:
+            weighed = weigh(bounds, target)
+            if weighed.outside:
+                weighed = weigh_again(bounds, target, weighed)
+        except AssayError as error:
+            self.note(f"with every declared rounding in place it cannot be judged: {error}")
+            return None
+        if not weighed.outside:
+            return None
+        self.note(f"{MismatchClass.EXCESS_PRECISION}: {weighed.outside} elements where a declared rounding was skipped")
+        balls = [ball for ball in weighed.balls if isinstance(ball, Ball)]
+        worst = [_lost(ball, array) for ball, array in zip(balls, target, strict=True)]
+        return weighed if max(worst) >= RUINED else None
+
+    # ---- telling
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def told(self, verdict: Verdict, label: str = "", weighed: Weighed | None = None, why: str = "") -> PieceResult:
+        kernel, compared = self.kernel, () if weighed is None else weighed.comparisons
+        return PieceResult(
+            kernel.key,
+            kernel.instruction.opcode,
+            kernel.name,
+            kernel.computation,
+            kernel.instruction.opcode,
+            kernel.instances,
+            verdict,
+            why,
+            inputs=label,
+            votes={"LLO": str(verdict)},
+            elements=sum(c.elements for c in compared),
+            outside=sum(c.outside for c in compared),
+            undecided=sum(c.undecided for c in compared),
+            masked=sum(c.masked for c in compared),
+            worst_bound=max((c.worst_bound for c in compared), default=0.0),
+            identical=True,
+            notes=tuple(self.notes),
+        )
+
+
+_FOUND = (Verdict.CRASH, Verdict.HANG, Verdict.MISMATCH, Verdict.NONDETERMINISTIC)
+
+
+def _worst(rows: Sequence[PieceResult]) -> PieceResult | None:
+    """The row that stands for a kernel: what was found, else the agreement that leaves least undecided."""
+    for verdict in _FOUND:
+        found = [row for row in rows if row.verdict is verdict]
+        if found:
+            return max(found, key=lambda row: (row.klass is MismatchClass.MISCOMPILE, row.outside, row.worst_bound))
+    agreeing = [row for row in rows if row.verdict is Verdict.AGREE]
+    if not agreeing:
+        return rows[0] if rows else None
+    best = min(agreeing, key=lambda row: row.undecided + row.masked)
+    others = [f"{row.inputs}: unverified: {row.why}" for row in rows if row.verdict is Verdict.UNVERIFIED]
+    sets = ", ".join(row.inputs for row in agreeing)
+    return replace(best, inputs=sets, notes=(*rows[-1].notes, *others))
+
+
+def _all_unwritten(weighed: Weighed, outputs: Sequence[Pair]) -> bool:
+    """Whether all that is wrong depends on memory that nobody wrote."""
+    for compared, pair in zip(weighed.comparisons, outputs, strict=True):
+        wrong, unwritten = compared.outside_mask, pair.unwritten
+        if wrong is not None and wrong.any() and (unwritten is None or bool((wrong & ~unwritten).any())):
+            return False
+    return True
+
+
+def _narrows(module: Module) -> bool:
+    """Whether something in it is rounded to a float narrower than f32."""
+    return any(
+        leaf.dtype.is_float and leaf.dtype.bits < 32
+        for computation in module.computations
+        for instruction in computation.instructions
+        if instruction.opcode != "parameter" and computation is not module.entry
+        for leaf in leaves(instruction.shape)
+        if isinstance(leaf, ArrayShape)
+    )
+
+
+def _lost(ball: Ball, target: Array) -> float:
+    """How large the error of an output is, relative to the output, over its decided finite elements."""
+    if not ball.dtype.is_float:
+        return 0.0
+    mid, got = np.asarray(ball.mid, np.float64), np.asarray(target).astype(np.float64)
+    sound = np.isfinite(mid) & np.isfinite(got)
+    if ball.und is not None:
+        sound &= ~ball.und
+    mid, got = mid[sound], got[sound]
+    size = float(np.max(np.abs(mid), initial=0.0))
+    return float(np.linalg.norm((got - mid) / size) / np.linalg.norm(mid / size)) if size > 0.0 else 0.0
