@@ -53,6 +53,8 @@ def constant(name: str, value: object, dtype: str = "s32") -> str:
     ("lines", "low", "high"),
     [
         ("  x = s32[8]{0} copy(i)", 0, 9),
+        ('  x = s32[8]{0} custom-call(i), custom_call_target="AssumeGatherIndicesInBound"', 0, 9),
+        ('  x = s32[8]{0} custom-call(i), custom_call_target="GatherScatterIndicesBitpacked"', 0, 9),
         ("  r = s32[2,4]{1,0} reshape(i)\n  q = s32[4,2]{1,0} transpose(r), dimensions={1,0}\n  x = s32[8]{0} reshape(q)", 0, 9),
         (constant("c", 3) + "  x = s32[8]{0} add(i, c)", -3, 6),
         (constant("c", 3) + "  x = s32[8]{0} subtract(i, c)", 3, 12),

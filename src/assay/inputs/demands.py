@@ -136,6 +136,13 @@ def _same(computation: Computation, instruction: Instruction, asked: Domain) -> 
     yield 0, asked
 
 
+def _marked(computation: Computation, instruction: Instruction, asked: Domain) -> Iterator[Demand]:
+    """libtpu's marks on indices hand them on."""
+    target = attributes.word(instruction, "custom_call_target", "")
+    if target in ("AssumeGatherIndicesInBound", "GatherScatterIndicesBitpacked"):
+        yield 0, asked
+
+
 def _reshape(computation: Computation, instruction: Instruction, asked: Domain) -> Iterator[Demand]:
     if asked.vector is not None and computation.by_name[instruction.operands[0]].array.dims != instruction.array.dims:
         asked = dataclasses.replace(asked, vector=None)
@@ -275,6 +282,7 @@ def _logic(computation: Computation, instruction: Instruction, asked: Domain) ->
 TRANSFERS: dict[str, Transfer] = {
     "copy":                 _same,
     "convert":              _same,
+    "custom-call":          _marked,
     "reduce-precision":     _same,
     "floor":                _same,
     "ceil":                 _same,
