@@ -40,7 +40,8 @@ from assay.toolchain.outcomes import (
 from assay.toolchain.process import Limits, Process, worker_environment
 from assay.toolchain.worker.wire import get_array, put_array, xla_dtype
 
-Kind = Literal["hlo-text", "hlo-proto", "stablehlo", "export"]
+Kind = Literal["hlo-text", "hlo-proto", "stablehlo", "export", "hlo-optimized"]
+"""hlo-optimized: text of an optimized module, which is compiled as it is."""
 
 Platform = Literal["cpu", "tpu"]
 

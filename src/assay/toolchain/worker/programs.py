@@ -163,7 +163,7 @@ def bytecode(lowered) -> bytes:
 def unoptimized(payload: bytes, kind: str):
     """The HloModule, before any pass, of a payload of any kind."""
     module = jaxlib_attribute("HloModule")
-    if kind == "hlo-text":
+    if kind in ("hlo-text", "hlo-optimized"):
         return jaxlib_attribute("hlo_module_from_text")(payload.decode())
     if kind == "hlo-proto":
         return module.from_serialized_hlo_module_proto(hlo_proto_of(payload))

@@ -7,12 +7,14 @@ state: `executables` by handle, `numbers` for handles, `callbacks`: the programs
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
 import time
 from functools import partial
 
+from .as_is import as_is, laid_out, layouts
 from .faults import fault
 from .options import compile_with, dumping
 from .programs import (
@@ -22,6 +24,7 @@ from .programs import (
     computation_of,
     cpu_device,
     hlo_text,
+    jaxlib_attribute,
     prepare_linear_algebra,
     signature,
     unoptimized,
@@ -72,19 +75,27 @@ def refuse_what_this_client_aborts_on(payload: bytes, kind: str) -> None:
 
 def compile_program(state: dict, header: dict, blobs: list):
     payload = bytes(blobs[0])
-    module = compilable(payload, header["kind"])
+    in_place = contextlib.nullcontext()
+    if header["kind"] == "hlo-optimized":
+        stand_in, in_place = as_is(payload)
+        module = jaxlib_attribute("mlir").xla_computation_to_mlir_module(computation_of(stand_in))
+    else:
+        module = compilable(payload, header["kind"])
     if header["kind"] != "export":
         refuse_what_this_client_aborts_on(payload, header["kind"])
     if any(name.encode() in payload for name in CALLBACKS) and hash(payload) not in state["callbacks"]:
         raise Refused("HostCallback", "the program calls back into Python; only the process that traced it can run it")
     prepare_linear_algebra(payload)
     start = time.monotonic()
-    executable = compile_with(partial(client_compile, module), dumping(header["dump"], header["options"]))
+    with in_place:
+        executable = compile_with(partial(client_compile, module), dumping(header["dump"], header["options"]))
     seconds = time.monotonic() - start
     optimized = executable.hlo_modules()[0]
-    parameters, results = signature(computation_of(optimized))
+    computation = computation_of(optimized)
+    parameters, results = signature(computation)
+    orders = layouts(computation) if header["kind"] == "hlo-optimized" else [None] * len(parameters)
     handle = next(state["numbers"])
-    state["executables"][handle] = (executable, parameters, results)
+    state["executables"][handle] = (executable, parameters, results, orders)
     reply = {"handle": handle, "seconds": seconds, "parameters": parameters, "results": results}
     return reply, [hlo_text(optimized).encode()]
 
@@ -93,13 +104,14 @@ def run(state: dict, header: dict, blobs: list):
     import jax
     import numpy as np
 
-    executable, parameters, results = state["executables"][header["handle"]]
+    executable, parameters, results, orders = state["executables"][header["handle"]]
     device = cpu_device()
     if any(p["dtype"] == "token" for p in parameters):
         raise Refused("Unsupported", "a program with a token parameter can be compiled, but not run")
     with x64(True):
         # Copied in for each run: a donated argument is overwritten, and the next run must not see that.
-        buffers = [jax.device_put(get_array(spec, blobs), device) for spec in header["arrays"]]
+        arrays = [laid_out(get_array(spec, blobs), order) for spec, order in zip(header["arrays"], orders)]
+        buffers = [jax.device_put(array, device) for array in arrays]
         start = time.monotonic()
         outputs = executable.execute(buffers)
         tokens = [r["dtype"] == "token" for r in results]
