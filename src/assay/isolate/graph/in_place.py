@@ -136,12 +136,18 @@ class _Case:
             self.code = code_of(kernel.files, "final")
         except AssayError as error:
             return self.told(Verdict.UNVERIFIED, why=f"LLO: {error}")
-        rows = [self.on(label, arguments) for label, arguments in self.drawn()]
+        rows = [] if kernel.promised else [self.on(label, arguments) for label, arguments in self.drawn()]
         worst = _worst(rows)
-        if worst is None or worst.verdict is Verdict.UNVERIFIED:
-            more = [self.on(label, arguments) for label, arguments in self.handed(kernel)]
-            worst = _worst([*rows, *more])
-        return worst or self.told(Verdict.UNVERIFIED, why="no inputs")
+        if worst is not None and worst.verdict in (Verdict.AGREE, Verdict.MISMATCH, Verdict.NONDETERMINISTIC):
+            return worst
+        real = _worst([self.on(label, arguments) for label, arguments in self.handed(kernel)])
+        if worst is None:
+            why = "its operands keep a promise that no drawn ones keep, and the program does not run as far as this"
+            return real or self.told(Verdict.UNVERIFIED, why=why)
+        if real is None or real.verdict is Verdict.UNVERIFIED:
+            # It may be that inputs like these never come: whether they do is not known.
+            return replace(worst, verdict=Verdict.UNVERIFIED)
+        return replace(real, notes=(*real.notes, f"{worst.inputs}: {worst.verdict}: {worst.why}"))
 
     def drawn(self) -> Iterator[tuple[str, list[Array]]]:
         if not self.kernel.alone.entry.parameters:
@@ -290,9 +296,12 @@ def _worst(rows: Sequence[PieceResult]) -> PieceResult | None:
     if not agreeing:
         return rows[0] if rows else None
     best = min(agreeing, key=lambda row: row.undecided + row.masked)
-    others = [f"{row.inputs}: unverified: {row.why}" for row in rows if row.verdict is Verdict.UNVERIFIED]
-    sets = ", ".join(row.inputs for row in agreeing)
-    return replace(best, inputs=sets, notes=(*rows[-1].notes, *others))
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        if row.verdict is Verdict.UNVERIFIED:
+            others.setdefault(row.why, []).append(row.inputs)
+    notes = [f"not judged on {', '.join(sets)}: {why}" for why, sets in others.items()]
+    return replace(best, inputs=", ".join(row.inputs for row in agreeing), notes=(*rows[-1].notes, *notes))
 
 
 def _all_unwritten(weighed: Weighed, outputs: Sequence[Pair]) -> bool:

@@ -56,6 +56,17 @@ class Kernel:
         """Whether it only reserves memory, which others write."""
         return word(self.instruction, "custom_call_target", "") == "AllocateBuffer"
 
+    @property
+    def promised(self) -> bool:
+        """Whether the kernel may use what its instruction does not: a value that only a token depends on, as the starts
+        of the groups of a ragged dot, whose mask says the same.
+        """
+        return any(
+            instruction.opcode == "after-all" and instruction.operands
+            for computation in self.alone.computations
+            for instruction in computation.instructions
+        )
+
     def operands(self, arguments: Sequence[Array], policy: Policy) -> list[Array]:
         """What the kernel gets, one array for each of `inputs`, for arguments of `alone`, one for each of its
         parameters' arrays. Raises what the reference does for a constant.
