@@ -32,7 +32,7 @@ from assay.toolchain import Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
 
 EXACT = {"xla_allow_excess_precision": "false"}
-FINDINGS = frozenset((Verdict.MISMATCH, Verdict.NONDETERMINISTIC, Verdict.CRASH, Verdict.HANG))
+ANEW = "the compiler does not take the piece as it is, so it was compiled anew"
 
 
 def judge_piece(
@@ -66,8 +66,8 @@ def judge_piece(
 
 
 def program_of(piece: Piece) -> Program:
-    """A piece as a program to compile and to judge."""
-    return Program(piece.name, print_for_compiler(piece.module).encode(), "hlo-text", piece.module)
+    """A piece as a program to judge, which is to be compiled as it is: it is what the compiler made already."""
+    return Program(piece.name, print_for_compiler(piece.module).encode(), "hlo-optimized", piece.module)
 
 
 Judged = tuple[CaseResult, Mapping[str, str]]
@@ -78,50 +78,60 @@ def _cases(program: Program, worker: Worker, request: Request, settings: Setting
     if (refused := refusal(program, settings)) is not None:
         yield refused, {}
         return
-    assert program.module is not None
+    target = Executed(worker, program)
     several = False
-    with closing(Executed(worker, program)) as target:
+    try:
         for inputs, arguments in inputs_for(program, request):
-            drawn_again = several and request.classes == DEFAULT_CLASSES
-            try:
-                result = judge(program, arguments, inputs, target, settings, step, if_exact=drawn_again)
-            except InputError:
-                raise
-            except AssayError as error:  # one piece that we fail on is not to cost the others
-                result = CaseResult(program.name, inputs, Verdict.UNVERIFIED, str(error))
-            if result is None:
+            exact = several and request.classes == DEFAULT_CLASSES
+            found = _judged(target, arguments, inputs, settings, step, exact)
+            if found is not None and _uncompiled(found) and target.program is program:
+                target.close()
+                target = Executed(worker, replace(program, kind="hlo-text", notes=(*program.notes, ANEW)))
+                found = _judged(target, arguments, inputs, settings, step, exact)
+            if found is None:
                 continue
             several = True
-            result = _at_compilation(result)
-            yield result, _votes(program, result, target, worker, settings, step)
-            if result.verdict is not Verdict.AGREE or drawn_again:
+            if _uncompiled(found):
+                yield replace(found, verdict=Verdict.UNVERIFIED, why=f"alone it does not compile: {found.why}"), {}
                 return
+            yield found, _votes(found, target, settings, step)
+            if found.verdict is not Verdict.AGREE or exact:
+                return
+    finally:
+        target.close()
 
 
-def _at_compilation(result: CaseResult) -> CaseResult:
-    """What does not compile alone did so in the graph: the form that it was given in is to blame, and that is ours."""
+def _judged(
+    target: Executed, arguments: Sequence[Array], inputs: str, settings: Settings, step: Step, if_exact: bool
+) -> CaseResult | None:
+    try:
+        return judge(target.program, arguments, inputs, target, settings, step, if_exact)
+    except InputError:
+        raise
+    except AssayError as error:  # one piece that we fail on is not to cost the others
+        name = target.program.name
+        return CaseResult(name, inputs, Verdict.UNVERIFIED, str(error), arguments=tuple(arguments))
+
+
+def _uncompiled(result: CaseResult) -> bool:
+    """Whether the piece did not even compile. It did so in the graph: the form it was given in is to blame, our own."""
     died = result.verdict in (Verdict.CRASH, Verdict.HANG) and " during compile" in result.why
-    if died or result.verdict is Verdict.INVALID:
-        return replace(result, verdict=Verdict.UNVERIFIED, why=f"alone it does not compile: {result.why}")
-    return result
+    return died or result.verdict is Verdict.INVALID
 
 
-def _votes(
-    program: Program, result: CaseResult, target: Executed, worker: Worker, settings: Settings, step: Step
-) -> Mapping[str, str]:
+def _votes(result: CaseResult, target: Executed, settings: Settings, step: Step) -> Mapping[str, str]:
     """What target, unfused form and reference say, where they are not of one mind or one of them says nothing."""
     if result.verdict is Verdict.AGREE:
         return {"target": "agrees", "reference": "judges"}
     if result.verdict in (Verdict.CRASH, Verdict.HANG, Verdict.INVALID) or not result.arguments:
         return {"target": result.why}
-    assert program.module is not None
     step("asking the same target for the unfused form")
     try:
-        other = without_fusions(program)
+        other = without_fusions(target.program)
     except Unsupported as missing:
         return _told(result, f"none: {missing}")
     strict = replace(settings, options={**settings.options, **EXACT})
-    with closing(Executed(worker, other)) as second:
+    with closing(Executed(target.worker, other)) as second:
         if result.verdict is Verdict.UNVERIFIED:
             return _told(result, _alike(target, second, result.arguments, settings, strict))
         try:
@@ -135,7 +145,7 @@ def _votes(
 def without_fusions(program: Program) -> Program:
     """The unfused form of a program, to be judged by the program's own reference. Raises Unsupported."""
     assert program.module is not None
-    return replace(program, payload=print_for_compiler(unfused(program.module)).encode())
+    return replace(program, payload=print_for_compiler(unfused(program.module)).encode(), kind="hlo-text")
 
 
 def _told(result: CaseResult, other: str) -> dict[str, str]:
