@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -44,13 +45,15 @@ def judge_piece(
     request: Request,
     settings: Settings,
     step: Step = lambda _: None,
+    given: Sequence[tuple[str, list[Array]]] = (),
 ) -> PieceResult:
-    """The row of one distinct piece; of several sets of inputs, the worst speaks. Raises InputError for options that
-    the compiler does not know, nothing else that one piece brings about.
+    """The row of one distinct piece; of several sets of inputs, the worst speaks. given: sets that the graph hands to
+    it, tried before any is drawn. Raises InputError for options that the compiler does not know, nothing else that one
+    piece brings about.
     """
     start = time.monotonic()
     program = program_of(piece)
-    cases = list(_cases(program, worker, request, settings, step))
+    cases = list(_cases(program, worker, request, settings, step, given))
     case, votes = max(cases, key=lambda pair: severity(_row(*pair)))
     row = _row(case, votes)
     return replace(
@@ -73,7 +76,14 @@ def program_of(piece: Piece) -> Program:
 Judged = tuple[CaseResult, Mapping[str, str]]
 
 
-def _cases(program: Program, worker: Worker, request: Request, settings: Settings, step: Step) -> Iterator[Judged]:
+def _cases(
+    program: Program,
+    worker: Worker,
+    request: Request,
+    settings: Settings,
+    step: Step,
+    given: Sequence[tuple[str, list[Array]]] = (),
+) -> Iterator[Judged]:
     """One judgement for each set of inputs, until one is a finding."""
     if (refused := refusal(program, settings)) is not None:
         yield refused, {}
@@ -81,7 +91,7 @@ def _cases(program: Program, worker: Worker, request: Request, settings: Setting
     target = Executed(worker, program)
     several = False
     try:
-        for inputs, arguments in inputs_for(program, request):
+        for number, (inputs, arguments) in enumerate(chain(given, inputs_for(program, request))):
             exact = several and request.classes == DEFAULT_CLASSES
             found = _judged(target, arguments, inputs, settings, step, exact)
             if found is not None and _uncompiled(found) and target.program is program:
@@ -90,7 +100,7 @@ def _cases(program: Program, worker: Worker, request: Request, settings: Setting
                 found = _judged(target, arguments, inputs, settings, step, exact)
             if found is None:
                 continue
-            several = True
+            several = number >= len(given)
             if _uncompiled(found):
                 yield replace(found, verdict=Verdict.UNVERIFIED, why=f"alone it does not compile: {found.why}"), {}
                 return

@@ -100,14 +100,24 @@ def judge_kernels(
     settings: as `assay.checking.api.settings_for` gives them. handed: sets of arguments that the whole program hands to
     a kernel, with their names, for what cannot be judged on drawn ones.
     """
-    generation = request.target.removeprefix("tpu:")
     for kernel in kernels(module, dump):
-        if kernel.key in done or not wanted(kernel):
-            continue
-        step(kernel.name)
-        start = time.monotonic()
-        row = _Case(kernel, generation, settings, request.seed, classes, handed).row()
-        yield replace(row, seconds=time.monotonic() - start)
+        if kernel.key not in done and wanted(kernel):
+            step(kernel.name)
+            yield judge_kernel(kernel, request, settings, handed, classes)
+
+
+def judge_kernel(
+    kernel: Kernel,
+    request: Request,
+    settings: Settings,
+    handed: Callable[[Kernel], Sequence[tuple[str, list[Array]]]] = lambda _: (),
+    classes: Sequence[str] = CLASSES,
+) -> PieceResult:
+    """The row of one kernel."""
+    start = time.monotonic()
+    generation = request.target.removeprefix("tpu:")
+    row = _Case(kernel, generation, settings, request.seed, classes, handed).row()
+    return replace(row, seconds=time.monotonic() - start)
 
 
 @dataclass(frozen=True, slots=True)
