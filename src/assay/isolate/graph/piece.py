@@ -8,20 +8,30 @@ from assay.hlo.module import Module
 
 
 @dataclass(frozen=True, slots=True)
+class Operand:
+    """A value of the computation that a piece is given: an instruction and, of its tuple, the leaf at `index`."""
+
+    name: str
+    index: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """name, computation, opcode: of the instruction that computes, the `-done` of an asynchronous chain.
 
-    instructions: all instructions of `computation` that the piece has, operands first: a chain from its start to its
-    end, and constants and the like that it brings with it. module: the piece; its parameters stand for the values
-    `operands` of `computation`, each once, in order, and its root is the instruction.
+    module: the piece; its parameters are arrays and stand for the values `operands` of `computation`, each once, in
+    order, and its root is the instruction. instructions: all instructions of `computation` that the piece has, operands
+    first. brought: those of them that other pieces may have as well, constants and the like; the rest, a chain from its
+    start to its end, is this piece's alone.
     """
 
     name: str
     computation: str
     opcode: str
     module: Module
-    operands: tuple[str, ...]
+    operands: tuple[Operand, ...]
     instructions: tuple[str, ...]
+    brought: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

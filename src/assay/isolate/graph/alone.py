@@ -1,0 +1,213 @@
+"""One instruction, or one asynchronous chain, as a module of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from assay.hlo.attributes import called
+from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.printer import print_shape
+from assay.hlo.scan import inside, pairs
+from assay.hlo.shape import Shape, TokenShape, TupleShape
+from assay.isolate.graph.piece import Operand, Piece
+from assay.isolate.graph.values import Values
+
+_OF_PARAMETERS = frozenset(
+    (
+        "entry_computation_layout", "input_output_alias", "buffer_donor", "alias_passthrough_params",
+        "allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output",
+        "origin_recovery_table",
+    )
+)  # fmt: skip
+_MODES = ("arg_layout_modes", "arg_memory_spaces", "out_layout_modes", "out_memory_spaces")
+_OF_GRAPH = frozenset(("control-predecessors", "sharding"))
+
+
+def attributes(module: Module) -> dict[str, str]:
+    """What the header says of the program and not of its parameters and results: what every piece keeps."""
+    kept = {k: v for k, v in module.attributes.items() if k not in _OF_PARAMETERS}
+    frontend = kept.pop("frontend_attributes", None)
+    if frontend is not None:
+        left = {k: v for k, v in pairs(inside(frontend)).items() if k not in _MODES}
+        if left:
+            kept["frontend_attributes"] = f"{{{','.join(f'{k}={v}' for k, v in left.items())}}}"
+    return kept
+
+
+@dataclass(slots=True)
+class Closures:
+    """What a computation calls, directly or not, and itself, callees first; each found once."""
+
+    module: Module
+    order: Mapping[str, int]
+    found: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def of(self, instructions: Sequence[Instruction]) -> list[Computation]:
+        names = {n for i in instructions if i.attributes for c in called(i) for n in self._closure(c)}
+        return [self.module.by_name[name] for name in sorted(names, key=self.order.__getitem__)]
+
+    def _closure(self, name: str) -> frozenset[str]:
+        if name not in self.found:
+            callees = {c for i in self.module.by_name[name].instructions if i.attributes for c in called(i)}
+            self.found[name] = frozenset((name,)).union(*(self._closure(c) for c in callees))
+        return self.found[name]
+
+
+def alone(
+    module: Module,
+    computation: Computation,
+    chain: Sequence[Instruction],
+    known: Values,
+    closures: Closures,
+    header: Mapping[str, str],
+) -> Piece:
+    """The last of `chain` as the root of a module that has all of it. header: `attributes(module)`."""
+    end = chain[-1]
+    making = _Making(computation, known, {i.name for i in chain})
+    making.count(chain)
+    for instruction in chain:
+        making.add(instruction)
+    entry_name = f"{end.name}.alone"
+    while entry_name in module.by_name:
+        entry_name += ".alone"
+    entry = Computation(entry_name, (*making.parameters, *making.inside.values()), end.name)
+    layout = ", ".join([print_shape(p.shape) for p in making.parameters])
+    layouts = {"entry_computation_layout": f"{{({layout})->{print_shape(end.shape)}}}"}
+    computations = (*closures.of(tuple(making.inside.values())), entry)
+    brought = set(making.brought)
+    piece = Module(end.name, computations, entry_name, {**header, **layouts})
+    return Piece(
+        end.name,
+        computation.name,
+        end.opcode,
+        piece,
+        tuple(making.operands),
+        tuple(name for name in making.inside if name in making.chain or name in brought),
+        tuple(making.brought),
+    )
+
+
+@dataclass(slots=True)
+class _Making:
+    """The entry of a piece while it grows. names: by a value of the graph, its name in the piece. uses: under how many
+    names each value comes that may need a bitcast.
+    """
+
+    computation: Computation
+    known: Values
+    chain: set[str]
+    parameters: list[Instruction] = field(default_factory=list)
+    operands: list[Operand] = field(default_factory=list)
+    inside: dict[str, Instruction] = field(default_factory=dict)
+    brought: list[str] = field(default_factory=list)
+    names: dict[Operand, str] = field(default_factory=dict)
+    uses: Counter[Operand] = field(default_factory=Counter)
+
+    def count(self, chain: Sequence[Instruction]) -> None:
+        wanted: set[Operand] = set()
+        for name in dict.fromkeys(name for i in chain for name in i.operands if name not in self.chain):
+            shape = self.computation.by_name[name].shape
+            if isinstance(shape, TupleShape):
+                wanted.update(self.known.element(self.computation, name, index) for index in _indices(shape))
+            else:
+                wanted.add(self.known.source[name])
+        self.uses.update(self._base(value) for value in wanted)
+
+    def _base(self, value: Operand) -> Operand:
+        return value if value.index else self.known.base[value.name]
+
+    def add(self, instruction: Instruction) -> None:
+        operands = tuple([self.value(name) for name in instruction.operands])
+        if operands != instruction.operands or not _OF_GRAPH.isdisjoint(instruction.attributes):
+            instruction = replace(instruction, operands=operands, attributes=_own_attributes(instruction))
+        self.inside[instruction.name] = instruction
+
+    def value(self, name: str) -> str:
+        """The name in the piece of what the graph calls `name`."""
+        source = self.known.source[name]
+        if name in self.chain:
+            return name
+        if not source.index and source.name in self.chain:
+            return source.name
+        if name in self.known.written:
+            return self.bring(name)
+        return self.part(source, self.computation.by_name[name].shape, Operand(name))
+
+    def part(self, source: Operand, shape: Shape, spelled: Operand) -> str:
+        """The name of a value in the piece, which becomes a parameter, or a tuple of parameters, where it is new."""
+        if source in self.names:
+            return self.names[source]
+        if not source.index and source.name in self.known.written:
+            return self.bring(source.name)
+        base = self._base(source)
+        if isinstance(shape, TupleShape):
+            name = self._tuple(shape, spelled)
+        elif isinstance(shape, TokenShape):
+            name = self._name(spelled)
+            self.inside[name] = Instruction(name, "after-all", shape)
+        elif base != source and self.uses[base] > 1:
+            name = self._bitcast(source.name)
+        else:
+            name = self._name(spelled)
+            self.operands.append(spelled)
+            self.parameters.append(Instruction(name, "parameter", shape, parameter_number=len(self.parameters)))
+        self.names[source] = name
+        return name
+
+    def _tuple(self, shape: TupleShape, spelled: Operand) -> str:
+        parts = []
+        for i, element in enumerate(shape.elements):
+            leaf = Operand(spelled.name, (*spelled.index, i))
+            parts.append(self.part(self.known.element(self.computation, leaf.name, leaf.index), element, leaf))
+        name = self._name(spelled)
+        self.inside[name] = Instruction(name, "tuple", shape, tuple(parts))
+        return name
+
+    def _bitcast(self, name: str) -> str:
+        """A bitcast comes along where its operand is in the piece under another name: both are one value."""
+        instruction = self.computation.by_name[name]
+        (operand,) = instruction.operands
+        source = self.known.source[operand]
+        inner = self.part(source, self.computation.by_name[operand].shape, Operand(operand))
+        self.inside[name] = replace(instruction, operands=(inner,), attributes=_own_attributes(instruction))
+        self.brought.append(name)
+        return name
+
+    def bring(self, name: str) -> str:
+        """A constant in all but name, with all it comes from."""
+        if name not in self.inside:
+            instruction = self.computation.by_name[name]
+            for operand in instruction.operands:
+                self.bring(operand)
+            if not _OF_GRAPH.isdisjoint(instruction.attributes):
+                instruction = replace(instruction, attributes=_own_attributes(instruction))
+            self.inside[name] = instruction
+            self.brought.append(name)
+        return name
+
+    def _name(self, spelled: Operand) -> str:
+        """The graph's own name, or one that the computation does not have for a leaf of a tuple."""
+        if not spelled.index:
+            return spelled.name
+        name = ".".join((spelled.name, "element", *map(str, spelled.index)))
+        while name in self.computation.by_name:
+            name += ".element"
+        return name
+
+
+def _indices(shape: TupleShape) -> Iterator[tuple[int, ...]]:
+    for i, element in enumerate(shape.elements):
+        if isinstance(element, TupleShape):
+            yield from ((i, *rest) for rest in _indices(element))
+        else:
+            yield (i,)
+
+
+def _own_attributes(instruction: Instruction) -> dict[str, str]:
+    """Without what orders the graph, and without shardings: shapes are those of one device already."""
+    kept = instruction.opcode == "custom-call"  # of which some are about nothing else
+    return {
+        k: v for k, v in instruction.attributes.items() if k != "control-predecessors" and (kept or k != "sharding")
+    }
