@@ -43,9 +43,11 @@ class Made:
 
 
 class Compiler:
-    """A context manager. folder: for the dumps, or None for one that is deleted in the end."""
+    """A context manager. folder: for the dumps, or None for one that is deleted in the end. flags: more of libtpu's."""
 
-    def __init__(self, toolchain: str | None, generation: str, folder: Path | None = None) -> None:
+    def __init__(
+        self, toolchain: str | None, generation: str, folder: Path | None = None, flags: Sequence[str] = ()
+    ) -> None:
         self._own = tempfile.TemporaryDirectory() if folder is None else None
         self.folder = Path(self._own.name) if self._own is not None else folder
         assert self.folder is not None
@@ -53,6 +55,7 @@ class Compiler:
         self.generation = generation
         self._new = Path(tempfile.mkdtemp(dir=_made(self.folder), prefix="new-"))
         self.flags = (
+            *flags,
             f"--xla_jf_dump_to={self._new}",
             "--xla_jf_dump_llo_text=true",
             f"--xla_jf_dump_llo_pass_label_regex={tpu_aot.LLO_PASSES}",

@@ -142,7 +142,7 @@ def alone(module: Module, computation: Computation, instruction: Instruction) ->
     kept: dict[str, Instruction] = {}
     parameters: dict[str, Instruction] = {}
     for name in dict.fromkeys(instruction.operands):
-        chain = _constant(computation, name)
+        chain = constant_chain(computation, name)
         kept.update({i.name: i for i in chain})
         if not chain:
             shape = computation.by_name[name].shape
@@ -154,7 +154,7 @@ def alone(module: Module, computation: Computation, instruction: Instruction) ->
     return Module(instruction.name, (*inner.values(), entry), entry.name)
 
 
-def _constant(computation: Computation, name: str) -> list[Instruction]:
+def constant_chain(computation: Computation, name: str) -> list[Instruction]:
     """The instructions that make a value which is constant in all but name, operands first; none for another."""
     chain = [computation.by_name[name]]
     while chain[-1].opcode in _SPREADING and len(chain[-1].operands) == 1:
