@@ -8,6 +8,7 @@ by a walk from the root, so a value used twice differs from a value computed twi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -39,18 +40,20 @@ _DEFAULTS = {
 }
 
 
-def fingerprint(module: Module) -> str:
-    """32 hexadecimal digits for the module: its configuration and all that its entry computation does."""
-    prints = _fingerprints(module, module.entry_name)
+def fingerprint(module: Module, known: Mapping[str, str] | None = None) -> str:
+    """32 hexadecimal digits for the module: its configuration and all that its entry computation does. known: the
+    fingerprints of what the entry calls, where many modules share computations.
+    """
+    entry = _computation(module.entry, computation_fingerprints(module) if known is None else known)
     configuration = {k: v for k, v in module.attributes.items() if k != "entry_computation_layout"}
     lines = [f"{k}={_spaced_alike(v)}" for k, v in sorted(configuration.items())]
     lines += [_shape(s) for s in _entry_shapes(module)]
-    return _digest([*lines, prints[module.entry_name]])
+    return _digest([*lines, entry])
 
 
 def computation_fingerprint(module: Module, name: str) -> str:
     """32 hexadecimal digits for one computation of the module and all that it calls."""
-    return _fingerprints(module, name)[name]
+    return computation_fingerprints(module, name)[name]
 
 
 def _entry_shapes(module: Module) -> list[Shape]:
@@ -63,14 +66,15 @@ def _entry_shapes(module: Module) -> list[Shape]:
     return [*(p.shape for p in module.entry.parameters), module.entry.root.shape]
 
 
-def _fingerprints(module: Module, name: str) -> dict[str, str]:
+def computation_fingerprints(module: Module, name: str | None = None) -> dict[str, str]:
+    """Those of the computation (the entry by default) and of all that it calls, directly or not, by name."""
     found: dict[str, str] = {}
     for computation in reachable(module, name):
         found[computation.name] = _computation(computation, found)
     return found
 
 
-def _computation(computation: Computation, callees: dict[str, str]) -> str:
+def _computation(computation: Computation, callees: Mapping[str, str]) -> str:
     order = post_order(computation)
     number = {instruction.name: i for i, instruction in enumerate(order)}
     lines = [f"{k}={v}" for k, v in sorted(computation.attributes.items())]
@@ -79,7 +83,7 @@ def _computation(computation: Computation, callees: dict[str, str]) -> str:
     return _digest(lines)
 
 
-def _instruction(instruction: Instruction, number: dict[str, int], callees: dict[str, str]) -> str:
+def _instruction(instruction: Instruction, number: Mapping[str, int], callees: Mapping[str, str]) -> str:
     parts = [
         instruction.opcode,
         _shape(instruction.shape),
