@@ -108,7 +108,7 @@ def check_path(source: str, request: Request, command: str = "", step: Step = la
     with open_worker(request, step) as (worker, versions):
         step("reading the program")
         programs = read_programs(source, request, worker)
-        cases = [result for program in programs for result in _check(program, request, worker, versions, step)]
+        cases = [result for program in programs for result in judged_cases(program, request, worker, versions, step)]
     return _report(source, request, versions, cases, command)
 
 
@@ -153,7 +153,7 @@ def check(program: str | Path | Callable[..., Any], *arguments: Any, target: str
     lowered = lower(program, arguments, platform_of(target))
     with open_worker(request, lambda _: None) as (worker, versions):
         name = getattr(program, "__name__", "function")
-        cases = _check(alive(name, lambda: lowered(worker)), request, worker, versions, lambda _: None)
+        cases = judged_cases(alive(name, lambda: lowered(worker)), request, worker, versions, lambda _: None)
     return _report(name, request, versions, cases)
 
 
@@ -276,7 +276,7 @@ def words(versions: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name} {versions[name]}" for name in shown if versions.get(name))
 
 
-def _check(
+def judged_cases(
     program: Program, request: Request, worker: Worker, versions: Mapping[str, str | None], step: Step
 ) -> list[CaseResult]:
     """One result for each set of inputs of one program."""

@@ -55,7 +55,8 @@ def load(
     """The programs that `text` names.
 
     arguments: given by the user for a function without example_args(). case: a glob of the cases to take. platform:
-    what jax lowers a function for. scheduled: whether HLO may be a module that is optimized and scheduled already.
+    what jax lowers a function for. scheduled: whether HLO may be a module that is optimized and scheduled already,
+    which is then compiled as it is.
     Raises ProgramError or a subclass for what cannot be read; a case that fails alone becomes a Program with a
     `problem`.
     """
@@ -67,7 +68,7 @@ def load(
     if source.path.suffix == ".py":
         return _python(source, worker, arguments, case, platform)
     data = _read(source.path)
-    return [_module(source.path, data, worker, scheduled)]
+    return [_module(source.path, data, worker, platform if scheduled else None)]
 
 
 def _read(path: Path) -> bytes:
@@ -116,17 +117,18 @@ def _case(name: str, case: LoadedCase, rtol: float | None) -> Program:
     )
 
 
-def _module(path: Path, data: bytes, worker: Worker, scheduled: bool = False) -> Program:
+def _module(path: Path, data: bytes, worker: Worker, scheduled_for: Platform | None = None) -> Program:
     """One module in any of the forms that XLA and jax write."""
     if looks_like_hlo(data):
         text = _decode(path, data)
         module = parse_module(text, source=str(path))
         if module.attributes.get("is_scheduled") == "true":
-            if scheduled:
-                return Program(path.name, print_for_compiler(module).encode(), "hlo-text", module)
+            if scheduled_for is not None:
+                as_is: Kind = "hlo-text" if scheduled_for == "tpu" else "hlo-optimized"
+                return Program(path.name, print_for_compiler(module).encode(), as_is, module)
             raise ProgramError(
-                f"{path}: this HLO is scheduled, as it is after optimization, and XLA does not take that back; "
-                "give the module as it was before, e.g. jit(f).lower(...).compiler_ir('hlo').as_hlo_text()"
+                f"{path}: this HLO is scheduled, as it is after optimization, so there are no passes to look at; give "
+                "the module as it was before, e.g. jit(f).lower(...).compiler_ir('hlo').as_hlo_text()"
             )
         try:
             check_module(module)

@@ -63,8 +63,8 @@ def _output(output: OutputResult) -> dict[str, Any]:
         "outside": output.outside,
         "undecided": output.undecided,
         "masked": output.masked,
-        "worst_ulp": _number(output.worst_ulp),
-        "worst_bound": _number(output.worst_bound),
+        "worst_ulp": number(output.worst_ulp),
+        "worst_bound": number(output.worst_bound),
         "bound": output.bound,
         "box": None if output.box is None else [list(side) for side in output.box],
         "peak": None if output.peak is None else list(output.peak),
@@ -76,8 +76,14 @@ def _output(output: OutputResult) -> dict[str, Any]:
     }
 
 
-def _number(value: float) -> float | str:
+def number(value: float) -> float | str:
+    """What JSON has a word for, or its name."""
     value = float(value)
     if math.isnan(value):
         return "nan"
     return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def parsed(value: float | str) -> float:
+    """The number that `number` made this of."""
+    return float(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.oracle.intent import Masked
 from assay.oracle.verdict import EXIT_CODE, MismatchClass, Verdict, most_severe
 
 
@@ -43,7 +44,7 @@ class OutputResult:
 @dataclass(frozen=True, slots=True)
 class CaseResult:
     """One program on one set of inputs. `why` explains every verdict but `agree`; `klass` is set for a mismatch
-    alone.
+    alone; masked: why elements are NaN or infinite, where some are.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CaseResult:
     stderr_tail: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     arguments: tuple[np.ndarray[Any, np.dtype[Any]], ...] = field(default=(), repr=False, compare=False)
+    masked: Masked | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,4 +218,5 @@ def _row(case: CaseResult, votes: Mapping[str, str]) -> PieceResult:
         sum(o.masked for o in outputs),
         max((o.worst_bound for o in outputs), default=0.0),
         notes=case.notes,
+        arguments=() if case.verdict is Verdict.AGREE else case.arguments,
     )

@@ -48,9 +48,9 @@ def rows(setup: Setup, tasks: Iterable[Task], jobs: int) -> Iterator[PieceResult
                     running[pool.schedule(judge, args=[task])] = task
                 else:
                     yield row
-        pool.close()
+        pool.close()  # type: ignore[no-untyped-call]
     finally:
-        pool.stop()  # nothing is running, or nobody waits for it
+        pool.stop()  # type: ignore[no-untyped-call]  # nothing is running, or nobody waits for it
         pool.join()
 
 

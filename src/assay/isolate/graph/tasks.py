@@ -53,8 +53,8 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One distinct piece. name, computation, opcode: of its first instance. cost: an estimate, in no unit. piece: None
-    where it is judged in place. given: what the graph hands to it.
+    """One distinct piece. name, computation, opcode: of its first instance. opcodes: of all instructions in it. cost:
+    an estimate, in no unit. piece: None where it is judged in place. given: what the graph hands to it.
     """
 
     key: str
@@ -63,7 +63,8 @@ class Task:
     computation: str
     opcode: str
     instances: tuple[str, ...]
-    cost: float
+    opcodes: frozenset[str]
+    cost: int
     piece: Piece | None = None
     given: Given = ()
 

@@ -1,0 +1,58 @@
+"""`assay isolate` on whatever the user names."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from assay import journal
+from assay.checking import api
+from assay.errors import InputError
+from assay.isolate.graph.rank import severity
+from assay.isolate.graph.run import Options, Run, Watch
+from assay.programs.load import parse_source
+from assay.report.isolation import IsolationReport, candidates
+from assay.toolchain.environments import cache_folder
+
+
+def isolate(
+    source: str, request: api.Request, options: Options, watch: Watch, command: str = "", rows: Path | None = None
+) -> IsolationReport:
+    """Every piece of every program that `source` names, judged alone. rows: the file that rows go to as they come, one
+    of the cache's where it is None; `options.resume` goes on from what is there. Raises AssayError where it cannot
+    begin.
+    """
+    path = parse_source(source).path
+    request = replace(request, through="llo") if api.generation_of(request.target) else request
+    api.refuse_unknown_names(request)
+    with api.open_worker(request, watch.step) as (worker, versions):
+        question = _question(path, source, request, options, api.words(versions))
+        name = hashlib.sha256(question.encode()).hexdigest()[:16]
+        where = rows or cache_folder().parent / "isolate" / f"{name}.jsonl"
+        watch.step("reading the program")
+        programs = api.read_programs(source, request, worker, scheduled=True)
+        with journal.Journal(where, question, "assay isolate") as lines:
+            if not options.resume:
+                lines.found = []
+            lines.begin(lines.found)
+            found = tuple(
+                Run(program, request, options, worker, versions, watch, lines).pieces() for program in programs
+            )
+    ranked = sorted(candidates([row for program in found for row in program.rows]), key=severity, reverse=True)
+    return IsolationReport(source, request.target, api.words(versions), request.seed, found, tuple(ranked), command)
+
+
+def _question(path: Path, source: str, request: api.Request, options: Options, toolchain: str) -> str:
+    """What decides a row: what is in the file, by which compiler, on which inputs. Filters and shards choose rows, and
+    do not change any.
+    """
+    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
+    if request.inputs is not None:
+        files.append(request.inputs)
+    try:
+        seen = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from error
+    decisive = replace(request, memory_limit=0, timeout_s=0.0, reference_timeout_s=0.0)
+    return "\n".join([source.rpartition("/")[2], toolchain, repr(decisive), repr(options.trace), *seen])

@@ -1,0 +1,278 @@
+"""One program from its graph to its rows: compile it whole, cut it, judge each distinct piece, and the whole."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from assay.checking import api
+from assay.errors import AssayError, InputError, Unsupported
+from assay.hlo.module import Module
+from assay.hlo.parse import parse_module
+from assay.hlo.printer import print_module
+from assay.isolate.graph import in_place
+from assay.isolate.graph.crew import rows
+from assay.isolate.graph.cut import cut
+from assay.isolate.graph.kernels import alone, kernels, running, without_kernel
+from assay.isolate.graph.keys import Distinct, dedupe
+from assay.isolate.graph.reproducer import write
+from assay.isolate.graph.shards import BASE, Shard, cost, share_of
+from assay.isolate.graph.tasks import Given, Setup, Task, Whole
+from assay.isolate.graph.tpu_form import tpu_form
+from assay.journal import Journal
+from assay.oracle.verdict import Verdict
+from assay.programs.program import Program
+from assay.report.isolation import FINDINGS, PieceResult, ProgramPieces, as_dict, from_dict
+from assay.report.result import CaseResult
+from assay.targets import cpu
+from assay.toolchain import RequestRefused, Worker, WorkerDied
+from assay.toolchain.outcomes import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """filters: (field, glob), all must match; see FIELDS. out: a folder for
+    reproducers. whole: whether the program is judged as well. trace: whether pieces get what the graph hands to them.
+    """
+
+    jobs: int = 2
+    filters: tuple[tuple[str, str], ...] = ()
+    shard: Shard | None = None
+    resume: bool = False
+    out: Path = Path("isolated")
+    whole: bool = True
+    trace: bool = False
+
+
+FIELDS = ("name", "opcode", "computation")
+"""What a filter may look at; the opcode is that of the piece, or of any instruction in it."""
+
+
+class Watch(Protocol):
+    """Is told how far a run is."""
+
+    def step(self, text: str) -> None: ...
+
+    def begin(self, program: str, costs: Mapping[str, int], known: Sequence[PieceResult]) -> None: ...
+
+    def row(self, row: PieceResult) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A program ready to be judged piece by piece. module: optimized."""
+
+    module: Module
+    tasks: tuple[Task, ...]
+    left: Mapping[str, int]
+    whole: Whole | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Run:
+    """One program. journal: where rows go, and where those of an earlier run are."""
+
+    program: Program
+    request: api.Request
+    options: Options
+    worker: Worker
+    versions: Mapping[str, str | None]
+    watch: Watch
+    journal: Journal
+
+    def pieces(self) -> ProgramPieces:
+        """The rows of all pieces that were asked for. Raises InputError for what was asked wrongly."""
+        name = self.program.name
+        if self.program.problem is not None or self.program.module is None:
+            return ProgramPieces(name, Verdict.INVALID, self.program.problem or "no module")
+        try:
+            with self._graph() as graph:
+                return self._judged(graph)
+        except RequestRefused as refused:
+            if refused.type in ("UnknownOption", "BadOption"):
+                raise InputError(f"--option: {one_line(refused.message)}") from refused
+            why = f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}"
+            return ProgramPieces(name, Verdict.INVALID, why)
+        except WorkerDied as death:
+            why = f"the compiler does not come to an end with it: {death.detail}; `assay passes` looks into that"
+            return ProgramPieces(name, Verdict.UNVERIFIED, why)
+        except InputError:
+            raise
+        except AssayError as error:
+            return ProgramPieces(name, Verdict.UNVERIFIED, str(error))
+
+    def _judged(self, graph: Graph) -> ProgramPieces:
+        chosen = self._chosen(graph.tasks)
+        before = self._known(chosen)
+        self.watch.begin(self.program.name, {task.key: task.cost for task in chosen}, list(before.values()))
+        start = time.monotonic()
+        setup = Setup(replace(self.request, inputs=None), dict(self.versions), graph.whole)
+        todo = [task for task in chosen if task.key not in before]
+        by_key = {task.key: task for task in todo}
+        found = dict(before)
+        for row in rows(setup, sorted(todo, key=lambda task: -task.cost), self.options.jobs):
+            if row.verdict in FINDINGS:
+                row = replace(row, reproducer=self._reproducer(graph, by_key[row.key], row), arguments=())
+            self.journal.write({"program": self.program.name, **as_dict(row)})
+            found[row.key] = row
+            self.watch.row(row)
+        graph.seconds["pieces"] = time.monotonic() - start
+        whole = self._whole() if self._whole_wanted else []
+        return ProgramPieces(
+            self.program.name,
+            instructions=sum(len(c.instructions) for c in running(graph.module)),
+            pieces=sum(len(task.instances) for task in graph.tasks),
+            distinct=len(graph.tasks),
+            chosen=len(chosen),
+            resumed=len(before),
+            left=graph.left,
+            rows=tuple(found[task.key] for task in chosen),
+            whole=whole[0] if whole else None,
+            seconds=graph.seconds,
+        )
+
+    # ---- what is to be judged
+
+    @contextmanager
+    def _graph(self) -> Iterator[Graph]:
+        if api.generation_of(self.request.target) is None:
+            yield self._cut()
+        else:
+            with in_place.compiled(self.program, self.request, self.worker, self.watch.step) as built:
+                yield self._dumped(built)
+
+    def _cut(self) -> Graph:
+        """On a target that runs: the pieces of the optimized module."""
+        seconds: dict[str, float] = {}
+        module = self.program.module
+        assert module is not None
+        if not is_optimized(module):
+            self.watch.step(f"{self.program.name}: compiling")
+            program = self.program
+            compiled = cpu.compile(self.worker, program.payload, program.kind, self.request.options)
+            self.worker.release(compiled)
+            seconds["compile"] = compiled.seconds
+            module = parse_module(compiled.hlo, source=f"{program.name}, optimized")
+        self.watch.step(f"{self.program.name}: cutting")
+        start = time.monotonic()
+        made = cut(module)
+        known: dict[str, int] = {}
+        tasks = [_task(distinct, cost(distinct.piece, known)) for distinct in dedupe(made)]
+        seconds["cut"] = time.monotonic() - start
+        return Graph(module, tuple(tasks), Counter(left.why for left in made.left), None, seconds)
+
+    def _dumped(self, built: in_place.Built) -> Graph:
+        """On a TPU that is not there: the kernels as they stand in the whole graph."""
+        hlo = built.dump.folder / "optimized.hlo"
+        hlo.write_text(print_module(built.module))
+        tasks = [
+            Task(
+                kernel.key,
+                kernel.instruction.opcode,
+                kernel.name,
+                kernel.computation,
+                kernel.instruction.opcode,
+                kernel.instances,
+                opcodes(kernel.alone),
+                BASE + sum(shape.size for shape in (*kernel.inputs, *kernel.outputs)),
+            )
+            for kernel in kernels(built.module, built.dump)
+        ]
+        left = Counter(left.why for left in without_kernel(built.module, built.dump))
+        whole = Whole(hlo, built.dump, self._sets(hlo.parent))
+        return Graph(built.module, tuple(tasks), left, whole, {"compile": built.seconds})
+
+    def _sets(self, folder: Path) -> Given:
+        """The program's own arguments, as files."""
+        found = []
+        for number, (words, arguments) in enumerate(api.inputs_for(self.program, self.request)):
+            path = folder / f"arguments.{number}.npz"
+            np.savez(path, *arguments)
+            found.append((words, path))
+        return tuple(found)
+
+    def _chosen(self, tasks: Sequence[Task]) -> list[Task]:
+        matching = [task for task in tasks if all(_matches(task, *one) for one in self.options.filters)]
+        if not matching and tasks:
+            asked = " ".join(f"--filter {name}={glob}" for name, glob in self.options.filters)
+            opcodes = ", ".join(sorted({task.opcode for task in tasks}))
+            raise InputError(f"{asked}: {self.program.name} has no such piece; their opcodes are {opcodes}")
+        if self.options.shard is None:
+            return matching
+        keys = share_of({task.key: task.cost for task in matching}, self.options.shard)
+        return [task for task in matching if task.key in keys]
+
+    def _known(self, chosen: Sequence[Task]) -> dict[str, PieceResult]:
+        """Rows of an earlier run, of what is asked for now."""
+        keys = {task.key for task in chosen}
+        mine = [line for line in self.journal.found if line.get("program") == self.program.name]
+        found = [from_dict({k: v for k, v in line.items() if k != "program"}) for line in mine]
+        return {row.key: row for row in found if row.key in keys}
+
+    # ---- findings, and the whole
+
+    def _reproducer(self, graph: Graph, task: Task, row: PieceResult) -> str:
+        return str(write(self.options.out, _alone(graph.module, task), row, self.request, api.words(self.versions)))
+
+    @property
+    def _whole_wanted(self) -> bool:
+        return self.options.whole and self.options.shard is None and not self.options.filters
+
+    def _whole(self) -> list[CaseResult]:
+        """The program itself: a wrong rewrite, or pieces that are wrong only together, show here alone."""
+        step = partial(api.tell, self.watch.step, "the whole program")
+        through = "hlo" if api.generation_of(self.request.target) is None else "llo"
+        request = replace(self.request, through=through)
+        found = api.judged_cases(self.program, request, self.worker, self.versions, step)
+        return sorted(found, key=lambda case: case.verdict in FINDINGS, reverse=True)
+
+
+def is_optimized(module: Module) -> bool:
+    """Whether a compiler made the module: it has a schedule."""
+    return module.attributes.get("is_scheduled") == "true"
+
+
+def _alone(whole: Module, task: Task) -> Module | None:
+    """A piece as a module that a compiler takes; None where there is no such form of it."""
+    if task.piece is not None:
+        return task.piece.module
+    try:
+        computation = whole.by_name[task.computation]
+        return tpu_form(alone(whole, computation, computation.by_name[task.name]))
+    except Unsupported:
+        return None
+
+
+def _task(distinct: Distinct, cost: int) -> Task:
+    piece = distinct.piece
+    return Task(
+        distinct.key,
+        distinct.group,
+        piece.name,
+        piece.computation,
+        piece.opcode,
+        tuple(instance.name for instance in distinct.instances),
+        opcodes(piece.module),
+        cost,
+        piece,
+    )
+
+
+def opcodes(module: Module) -> frozenset[str]:
+    """Of all that it computes."""
+    return frozenset(i.opcode for c in module.computations for i in c.instructions if i.parameter_number is None)
+
+
+def _matches(task: Task, name: str, glob: str) -> bool:
+    has = {"computation": (task.computation,), "name": task.instances, "opcode": task.opcodes}[name]
+    return any(fnmatchcase(one, glob) for one in has)
