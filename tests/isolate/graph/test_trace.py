@@ -8,7 +8,7 @@ import pytest
 from assay.hlo.parse import parse_module
 from assay.isolate.graph.cut import cut
 from assay.isolate.graph.piece import Operand
-from assay.isolate.graph.trace import Trace, captured, wanted
+from assay.isolate.graph.trace import Trace, captured, every_value, wanted
 from assay.reference.policies import for_target
 
 POLICY = for_target("cpu")
@@ -65,7 +65,7 @@ def test_a_piece_in_a_loop_gets_the_values_of_one_trip(memory_limit, tmp_path, m
             np.testing.assert_array_equal(arguments[0], x)
             np.testing.assert_array_equal(arguments[1], Q)
             assert arguments[0].dtype == np.float32
-        assert trace.seen["body", piece(LOOP, "y").operands[0]] == 5
+        assert trace.seen[trace.source(("body", Operand("x")))] == 5
         ((last,),) = trace.arguments(piece(LOOP, "n"))
         np.testing.assert_array_equal(last, trips(5)[-1])
     assert not list((tmp_path).glob("**/*.bin"))
@@ -103,12 +103,21 @@ ENTRY e {{ p = f32[4]{{0}} parameter(0)
  c = {dtype}[4]{{0}} convert(n)
  ROOT s = {dtype}[4]{{0}} copy(c) }}""")
     trace = captured(module, [P], POLICY, {("e", Operand("c"))})
-    (value,) = trace.of(("e", Operand("c")))
+    (value,) = trace.of("e", "c")
     numpy = module.entry.by_name["c"].array.dtype.numpy
     assert value.dtype == numpy
     np.testing.assert_array_equal(value, (P * P).astype(numpy))
 
 
 def test_a_value_that_nobody_made_is_not_there() -> None:
-    assert Trace().of(("e", Operand("x"))) == []
-    assert ("e", Operand("x")) not in Trace()
+    assert Trace().of("e", "x") == []
+
+
+def test_every_name_of_a_value_finds_it_and_it_is_kept_once() -> None:
+    keys = every_value(LOOP, "e") | every_value(LOOP, "body")
+    trace = captured(LOOP, [P, Q], POLICY, keys)
+    for name, index in (("x", ()), ("w", (1,))):
+        np.testing.assert_array_equal(trace.of("e", name, index)[0], trips(5)[-1])
+    for name, index in (("y", ()), ("t", (1,))):
+        np.testing.assert_array_equal(trace.of("body", name, index)[2], trips(3)[-1])
+    assert len(keys) == len(set(map(trace.source, keys)))

@@ -22,6 +22,8 @@ _OF_PARAMETERS = frozenset(
     )
 )  # fmt: skip
 _MODES = ("arg_layout_modes", "arg_memory_spaces", "out_layout_modes", "out_memory_spaces")
+_WRITING = frozenset(("while", "conditional", "call"))
+_WRAPPING = frozenset(("tuple", "bitcast", "get-tuple-element"))
 _OF_GRAPH = frozenset(("control-predecessors", "sharding"))
 
 
@@ -64,29 +66,38 @@ def alone(
     header: Mapping[str, str],
 ) -> Piece:
     """The last of `chain` as the root of a module that has all of it. header: `attributes(module)`."""
-    end = chain[-1]
     making = _Making(computation, known, {i.name for i in chain})
     making.count(chain)
     for instruction in chain:
         making.add(instruction)
-    entry_name = f"{end.name}.alone"
-    while entry_name in module.by_name:
-        entry_name += ".alone"
-    entry = Computation(entry_name, (*making.parameters, *making.inside.values()), end.name)
-    layout = ", ".join([print_shape(p.shape) for p in making.parameters])
-    layouts = {"entry_computation_layout": f"{{({layout})->{print_shape(end.shape)}}}"}
-    computations = (*closures.of(tuple(making.inside.values())), entry)
-    brought = set(making.brought)
-    piece = Module(end.name, computations, entry_name, {**header, **layouts})
-    return Piece(
-        end.name,
-        computation.name,
-        end.opcode,
-        piece,
-        tuple(making.operands),
-        tuple(name for name in making.inside if name in making.chain or name in brought),
-        tuple(making.brought),
-    )
+    return making.piece(module, chain[-1], chain[-1].name, closures, header)
+
+
+def together(
+    module: Module,
+    computation: Computation,
+    members: Sequence[Instruction],
+    outputs: Sequence[Operand],
+    known: Values,
+    closures: Closures,
+    header: Mapping[str, str],
+) -> Piece:
+    """All of `members`, which stand in program order, as one module: its root is the tuple of `outputs`, arrays of
+    theirs, or the one that there is. Arrays that loops and branches begin with are copied: they write to them.
+    """
+    making = _Making(computation, known, {i.name for i in members})
+    making.count(members)
+    for instruction in members:
+        making.add(instruction)
+    making.copy_what_is_written()
+    parts = [making.leaf(output) for output in outputs]
+    root = making.inside[parts[0]]
+    if len(parts) > 1:
+        root = Instruction(
+            making.unused("together"), "tuple", TupleShape(tuple(making.inside[p].shape for p in parts)), tuple(parts)
+        )
+        making.inside[root.name] = root
+    return making.piece(module, root, members[-1].name, closures, header)
 
 
 @dataclass(slots=True)
@@ -114,6 +125,27 @@ class _Making:
             else:
                 wanted.add(self.known.source[name])
         self.uses.update(self._base(value) for value in wanted)
+
+    def piece(
+        self, module: Module, root: Instruction, name: str, closures: Closures, header: Mapping[str, str]
+    ) -> Piece:
+        entry_name = f"{name}.alone"
+        while entry_name in module.by_name:
+            entry_name += ".alone"
+        entry = Computation(entry_name, (*self.parameters, *self.inside.values()), root.name)
+        layout = ", ".join([print_shape(p.shape) for p in self.parameters])
+        layouts = {"entry_computation_layout": f"{{({layout})->{print_shape(root.shape)}}}"}
+        computations = (*closures.of(tuple(self.inside.values())), entry)
+        brought = set(self.brought)
+        return Piece(
+            name,
+            self.computation.name,
+            self.computation.by_name[name].opcode,
+            Module(name, computations, entry_name, {**header, **layouts}),
+            tuple(self.operands),
+            tuple(name for name in self.inside if name in self.chain or name in brought),
+            tuple(self.brought),
+        )
 
     def _base(self, value: Operand) -> Operand:
         return value if value.index else self.known.base[value.name]
@@ -185,6 +217,50 @@ class _Making:
                 instruction = replace(instruction, attributes=_own_attributes(instruction))
             self.inside[name] = instruction
             self.brought.append(name)
+        return name
+
+    def leaf(self, output: Operand) -> str:
+        """The name of an array of a member, taken out of its tuple."""
+        name = output.name
+        for depth, place in enumerate(output.index):
+            whole = self.inside[name]
+            assert isinstance(whole.shape, TupleShape)
+            name = self.unused(self._name(Operand(output.name, output.index[: depth + 1])))
+            part = whole.shape.elements[place]
+            self.inside[name] = Instruction(name, "get-tuple-element", part, (whole.name,), {"index": str(place)})
+        return name
+
+    def copy_what_is_written(self) -> None:
+        copied: dict[str, str] = {}
+        named = {p.name: p for p in self.parameters}
+        into = {o for i in self.inside.values() if i.opcode in _WRITING for o in i.operands}
+        found: dict[str, Instruction] = {}
+        reaches = self._reaching(into)
+        for instruction in self.inside.values():
+            if instruction.opcode in _WRITING or instruction.name in reaches:
+                for name in instruction.operands:
+                    if name in named and name not in copied:
+                        copied[name] = self.unused(f"{name}.copied")
+                        found[copied[name]] = Instruction(copied[name], "copy", named[name].shape, (name,))
+                operands = tuple(copied.get(name, name) for name in instruction.operands)
+                instruction = replace(instruction, operands=operands)
+            found[instruction.name] = instruction
+        self.inside = found
+
+    def _reaching(self, names: set[str]) -> set[str]:
+        """The tuples and bitcasts whose arrays come to one of `names`."""
+        found: set[str] = set()
+        stack = list(names)
+        while stack:
+            instruction = self.inside.get(stack.pop())
+            if instruction is not None and instruction.opcode in _WRAPPING and instruction.name not in found:
+                found.add(instruction.name)
+                stack += instruction.operands
+        return found
+
+    def unused(self, name: str) -> str:
+        while name in self.computation.by_name or name in self.inside:
+            name += ".element"
         return name
 
     def _name(self, spelled: Operand) -> str:

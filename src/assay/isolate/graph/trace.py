@@ -22,8 +22,9 @@ import numpy as np
 from assay.checking.judge import same_bits
 from assay.errors import ReferenceLimit, Unsupported
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import DType
+from assay.hlo.shape import ArrayShape, DType, Shape, TupleShape
 from assay.isolate.graph.piece import Operand, Piece
+from assay.isolate.graph.values import Values, values
 from assay.oracle.compare import round_out
 from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
@@ -53,12 +54,14 @@ class Trace:
     """Values by computation and name. A context manager: what does not fit into memory lies in a scratch folder.
 
     trips: how many values of each are kept. memory_limit: bytes of those held in memory. why: the reason where the run
-    did not come to its end; what it had by then is kept.
+    did not come to its end; what it had by then is kept. known: by computation, which names are one value; each is kept
+    once. seen: how often each value was made.
     """
 
     trips: int = TRIPS
     memory_limit: int = MEMORY
     why: str = ""
+    known: Mapping[str, tuple[Computation, Values]] = field(default_factory=dict)
     seen: dict[Key, int] = field(default_factory=dict)
     _kept: dict[Key, list[Array | _OnDisk]] = field(default_factory=dict)
     _held: int = 0
@@ -72,8 +75,13 @@ class Trace:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._open.close()
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._kept
+    def source(self, key: Key) -> Key:
+        """The value that a name, or a leaf of a tuple, stands for."""
+        name, operand = key
+        if name not in self.known:
+            return key
+        computation, known = self.known[name]
+        return name, known.element(computation, operand.name, operand.index)
 
     def add(self, key: Key, array: Callable[[], Array]) -> None:
         """One more value of `key`, which is asked for where it is kept."""
@@ -90,9 +98,10 @@ class Trace:
         else:
             kept.append(self._written(value))
 
-    def of(self, key: Key) -> list[Array]:
-        """The values of `key` in the order in which they were made, at most `trips`; empty where it was not seen."""
-        return [value.read() if isinstance(value, _OnDisk) else value for value in self._kept.get(key, ())]
+    def of(self, computation: str, name: str, index: tuple[int, ...] = ()) -> list[Array]:
+        """The values of an instruction in the order in which they were made, at most `trips`; none if not seen."""
+        kept = self._kept.get(self.source((computation, Operand(name, index))), ())
+        return [value.read() if isinstance(value, _OnDisk) else value for value in kept]
 
     def arguments(self, piece: Piece) -> list[list[Array]]:
         """The arguments of `piece.module`, a set for each time that it ran, no set twice; empty where a value is
@@ -100,7 +109,7 @@ class Trace:
         """
         if not piece.operands:
             return [[]]
-        columns = [self.of((piece.computation, operand)) for operand in piece.operands]
+        columns = [self.of(piece.computation, operand.name, operand.index) for operand in piece.operands]
         found: list[list[Array]] = []
         for row in zip(*columns, strict=False):
             if not any(all(map(same_bits, row, before)) for before in found):
@@ -137,8 +146,8 @@ def captured(
     reference_limit: bytes that the run itself may hold. deadline: called between instructions; may raise. Where the
     reference does not model an instruction, or a limit is reached, the trace says `why` and has what was seen before.
     """
-    trace = Trace(trips, memory_limit)
-    indices = by_instruction(keys)
+    trace = Trace(trips, memory_limit, known=names_of(module, keys))
+    indices = by_instruction(map(trace.source, keys))
 
     def see(computation: Computation, instruction: Instruction, value: Value) -> None:
         for index in indices.get((computation.name, instruction.name), ()):
@@ -166,10 +175,38 @@ def captured(
     return trace
 
 
+def names_of(module: Module, keys: Iterable[Key]) -> dict[str, tuple[Computation, Values]]:
+    """For the computations of `keys`, which names are one value."""
+    homes = [module.by_name[name] for name in {name for name, _ in keys}]
+    spreading: dict[str, bool] = {}
+    return {home.name: (home, values(module, home, spreading)) for home in homes}
+
+
+def every_value(module: Module, computation: str) -> set[Key]:
+    """All arrays of a computation that a piece of it may be given."""
+    home = module.by_name[computation]
+    known = values(module, home, {})
+    return {
+        (computation, known.element(home, i.name, index))
+        for i in home.instructions
+        if i.name not in known.written
+        for index, leaf in indexed_leaves(i.shape)
+        if isinstance(leaf, ArrayShape)
+    }
+
+
+def indexed_leaves(shape: Shape, at: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Shape]]:
+    if isinstance(shape, TupleShape):
+        for place, element_shape in enumerate(shape.elements):
+            yield from indexed_leaves(element_shape, (*at, place))
+    else:
+        yield at, shape
+
+
 def by_instruction(keys: Iterable[Key]) -> Mapping[tuple[str, str], list[tuple[int, ...]]]:
     """(computation, instruction) -> the leaves of its value that are meant."""
     found: dict[tuple[str, str], list[tuple[int, ...]]] = {}
-    for computation, operand in keys:
+    for computation, operand in dict.fromkeys(keys):
         found.setdefault((computation, operand.name), []).append(operand.index)
     return found
 
