@@ -36,7 +36,7 @@ BAR = 0.97
 def judged(made: Made, kernel: Kernel, alone: Compiler) -> tuple[str, str]:
     """(same, differs, refused or unsupported; why)"""
     try:
-        text = print_for_compiler(tpu_form(made.module, kernel.computation, kernel.name))
+        text = print_for_compiler(tpu_form(kernel.alone))
         program = Program("alone", text.encode())
         found = alone.payload(program, text, "hlo-text")
     except (RequestRefused, WorkerDied) as why:
@@ -46,8 +46,8 @@ def judged(made: Made, kernel: Kernel, alone: Compiler) -> tuple[str, str]:
     files = found.dump.kernel(kernel.name)
     if files is None:
         return "refused", f"no kernel of that name: {', '.join(found.dump.kernels)}"
-    why = difference(kernel.files, files)
-    return ("differs" if why else "same"), why
+    differs = difference(kernel.files, files)
+    return ("differs" if differs else "same"), differs
 
 
 def main() -> int:

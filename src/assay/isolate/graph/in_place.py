@@ -26,7 +26,8 @@ from assay.errors import AssayError, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
 from assay.inputs.generate import generate
-from assay.isolate.graph.kernels import Kernel, kernels
+from assay.isolate.graph.kernels import Kernel, alone, kernels
+from assay.isolate.graph.tpu_form import tpu_form
 from assay.llo.code import Code
 from assay.llo.files import Dump, read_dump
 from assay.llo.kernel import LIMIT, Pair, Result, code_of, run, same
@@ -45,6 +46,10 @@ CLASSES = ("normal", "small-integers", "log-uniform", "stamps")
 """Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, and a value for every place."""
 RUINED = 0.5
 """Of the size of an output: an error as large as that is no rounding, whatever the compiler may skip."""
+
+
+FromProgram = Callable[[Kernel], Sequence[tuple[str, list[Array]]]]
+"""The arguments that the whole program hands to a kernel, each set with where it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ def judge_kernels(
     *,
     wanted: Callable[[Kernel], bool] = lambda _: True,
     done: frozenset[str] | set[str] = frozenset(),
-    handed: Callable[[Kernel], Sequence[tuple[str, list[Array]]]] = lambda _: (),
+    handed: FromProgram = lambda _: (),
     classes: Sequence[str] = CLASSES,
     step: Step = lambda _: None,
 ) -> Iterator[PieceResult]:
@@ -110,7 +115,7 @@ def judge_kernel(
     kernel: Kernel,
     request: Request,
     settings: Settings,
-    handed: Callable[[Kernel], Sequence[tuple[str, list[Array]]]] = lambda _: (),
+    handed: FromProgram = lambda _: (),
     classes: Sequence[str] = CLASSES,
 ) -> PieceResult:
     """The row of one kernel."""
@@ -118,6 +123,17 @@ def judge_kernel(
     generation = request.target.removeprefix("tpu:")
     row = _Case(kernel, generation, settings, request.seed, classes, handed).row()
     return replace(row, seconds=time.monotonic() - start)
+
+
+def alone_form(module: Module, name: str) -> Module | None:
+    """The kernel of an instruction as a program of its own (see `tpu_form`), which takes the arguments that its row
+    has; None where it has no such form.
+    """
+    inside = next(c for c in module.computations if name in c.by_name)
+    try:
+        return tpu_form(alone(module, inside, inside.by_name[name]))
+    except Unsupported:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +150,7 @@ class _Case:
     settings: Settings
     seed: int
     classes: Sequence[str]
-    handed: Callable[[Kernel], Sequence[tuple[str, list[Array]]]]
+    handed: FromProgram
     code: Code | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -201,7 +217,7 @@ class _Case:
             weighed = weigh_again(bounds, target, weighed)
         if weighed.outside:
             return self.mismatch(label, arguments, weighed, outputs, self.klass(bounds, target))
-        ruined = self.ruined(arguments, target)
+        ruined = self.ruined(label, arguments, target)
         if ruined is not None:
             return self.mismatch(label, arguments, ruined, outputs, MismatchClass.EXCESS_PRECISION)
         row = self.told(Verdict.AGREE, label, weighed)
@@ -224,7 +240,8 @@ class _Case:
             for ball, pair, compared in zip(balls, outputs, weighed.comparisons, strict=True)
             if compared.outside
         ]
-        row = replace(self.told(Verdict.MISMATCH, label, weighed), klass=klass, pattern="; ".join(patterns))
+        row = self.told(Verdict.MISMATCH, label, weighed)
+        row = replace(row, klass=klass, pattern="; ".join(patterns), arguments=tuple(arguments))
         if _all_unwritten(weighed, outputs):
             why = "what is wrong depends on memory that nobody wrote"
             return replace(row, verdict=Verdict.NONDETERMINISTIC, klass=None, why=why)
@@ -241,7 +258,7 @@ class _Case:
         first = weigh(Bounds(bounds.module, bounds.arguments, settings, flushed=bounds.flushed), target)
         return MismatchClass.MISCOMPILE if first.outside else MismatchClass.EXCESS_PRECISION
 
-    def ruined(self, arguments: list[Array], target: list[Array]) -> Weighed | None:
+    def ruined(self, label: str, arguments: list[Array], target: list[Array]) -> Weighed | None:
         """Where a compiler that may skip declared roundings did so, and nothing of the result is left: an output that
         is outside the bounds with every rounding in place, and as far off as it is large. None for no such output.
         """
@@ -259,7 +276,11 @@ class _Case:
             return None
         if not weighed.outside:
             return None
-        self.note(f"{MismatchClass.EXCESS_PRECISION}: {weighed.outside} elements where a declared rounding was skipped")
+        skipped = (
+            f"{MismatchClass.EXCESS_PRECISION}: on {label} {weighed.outside} elements outside the bounds of strict"
+        )
+        if not any(note.startswith(MismatchClass.EXCESS_PRECISION) for note in self.notes):
+            self.note(skipped)
         balls = [ball for ball in weighed.balls if isinstance(ball, Ball)]
         worst = [_lost(ball, array) for ball, array in zip(balls, target, strict=True)]
         return weighed if max(worst) >= RUINED else None
@@ -301,7 +322,7 @@ def _worst(rows: Sequence[PieceResult]) -> PieceResult | None:
     for verdict in _FOUND:
         found = [row for row in rows if row.verdict is verdict]
         if found:
-            return max(found, key=lambda row: (row.klass is MismatchClass.MISCOMPILE, row.outside, row.worst_bound))
+            return max(found, key=lambda row: row.klass is MismatchClass.MISCOMPILE)
     agreeing = [row for row in rows if row.verdict is Verdict.AGREE]
     if not agreeing:
         return rows[0] if rows else None

@@ -7,7 +7,7 @@ only where their HLO is the same as well: a kernel that was shared wrongly is ju
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def kernels(module: Module, dump: Dump) -> list[Kernel]:
             group = (files.name, kernel.key)
             found.setdefault(group, kernel)
             instances.setdefault(group, []).append(instruction.name)
-    return [_with(kernel, tuple(instances[group])) for group, kernel in found.items()]
+    return [replace(kernel, instances=tuple(instances[group])) for group, kernel in found.items()]
 
 
 def without_kernel(module: Module, dump: Dump) -> list[Left]:
@@ -138,20 +138,36 @@ def _why(instruction: Instruction) -> str:
 
 
 def alone(module: Module, computation: Computation, instruction: Instruction) -> Module:
-    """One instruction as a program: see `Kernel.alone`."""
+    """One instruction as a program: see `Kernel.alone`. Operands that are one value under two shapes are so here."""
+    names = tuple(dict.fromkeys(instruction.operands))
+    sources = {name: _source(computation, name) for name in names}
     kept: dict[str, Instruction] = {}
     parameters: dict[str, Instruction] = {}
-    for name in dict.fromkeys(instruction.operands):
+    for name in names:
         chain = constant_chain(computation, name)
+        if not chain and [*sources.values()].count(sources[name]) > 1:
+            chain = [computation.by_name[name]] if name != sources[name] else []
+            chain = [replace(i, operands=(sources[name],)) for i in chain]
+            _take(parameters, computation.by_name[sources[name]])
+        elif not chain:
+            _take(parameters, computation.by_name[name])
         kept.update({i.name: i for i in chain})
-        if not chain:
-            shape = computation.by_name[name].shape
-            parameters[name] = Instruction(name, "parameter", shape, parameter_number=len(parameters))
-    entry = Computation(
-        f"{instruction.name}.alone", (*parameters.values(), *kept.values(), instruction), instruction.name
-    )
+    body = (*parameters.values(), *kept.values(), instruction)
+    entry = Computation(f"{instruction.name}.alone", body, instruction.name)
     inner = {c.name: c for i in (*kept.values(), instruction) for name in called(i) for c in reachable(module, name)}
     return Module(instruction.name, (*inner.values(), entry), entry.name)
+
+
+def _take(parameters: dict[str, Instruction], value: Instruction) -> None:
+    number = len(parameters)
+    parameters.setdefault(value.name, Instruction(value.name, "parameter", value.shape, parameter_number=number))
+
+
+def _source(computation: Computation, name: str) -> str:
+    """The value that a bitcast of bitcasts is."""
+    while computation.by_name[name].opcode == "bitcast":
+        name = computation.by_name[name].operands[0]
+    return name
 
 
 def constant_chain(computation: Computation, name: str) -> list[Instruction]:
@@ -177,10 +193,6 @@ def _kernel(module: Module, computation: Computation, instruction: Instruction, 
         arrays_of(instruction.shape),
         shared_memory(instruction, len(inputs), tuple(operand.shape for operand in given)),
     )
-
-
-def _with(k: Kernel, instances: tuple[str, ...]) -> Kernel:
-    return Kernel(k.key, k.name, k.computation, instances, k.alone, k.files, k.inputs, k.outputs, k.shared)
 
 
 def arrays_of(*shapes: Shape) -> tuple[ArrayShape, ...]:

@@ -17,12 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from assay.errors import Unsupported
-from assay.hlo.attributes import called
-from assay.hlo.graph import reachable
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.printer import print_shape
 from assay.hlo.shape import ArrayShape, Shape, TokenShape, TupleShape
-from assay.isolate.graph.kernels import arrays_of, constant_chain
+from assay.isolate.graph.kernels import arrays_of
 from assay.llo.aliasing import shared_memory
 
 FLAGS = ("--xla_msa_enable=false",)
@@ -31,18 +29,43 @@ FLAGS = ("--xla_msa_enable=false",)
 _DROPPED = ("control-predecessors", "metadata")
 
 
+def tpu_form(alone: Module) -> Module:
+    """One instruction of a scheduled module, as `assay.isolate.graph.kernels.alone` cuts it, to be compiled under
+    FLAGS. It takes the same arguments; its results are those of the instruction, flat, and after them operands. Raises
+    Unsupported for operands that are no arrays.
+    """
+    entry = alone.entry
+    form = _Form({i.name for i in entry.instructions}, _in_place(entry))
+    for instruction in entry.instructions:
+        if instruction.parameter_number is not None:
+            form.parameter(instruction)
+        else:
+            form.body.append(replace(instruction, attributes=_plain(instruction)))
+            if instruction.name != entry.root_name and instruction.opcode != "bitcast":
+                form.keep(instruction)
+    root = form.body[-1]
+    results = form.results(root, root.name, root.shape)
+    results += [form.add(form.name(f"{n.name}.kept"), "copy", in_hbm(n.array), n.name) for n in form.kept]
+    if len(results) == 1:
+        end = results[0].name
+    else:
+        shapes = TupleShape(tuple(result.shape for result in results))
+        end = form.add(form.name("results"), "tuple", shapes, *(result.name for result in results)).name
+    new = Computation(entry.name, (*form.parameters, *form.body), end)
+    attributes = _header([p.shape for p in form.parameters], [r.shape for r in results], new.root.shape)
+    others = tuple(c for c in alone.computations if c is not entry)
+    return Module(alone.name, (*others, new), new.name, attributes)
+
+
 @dataclass(slots=True)
 class _Form:
-    computation: Computation
-    shared: frozenset[int]
-    """Operands, counted in arrays, that the kernel writes in place."""
+    """taken: names. in_place: parameters that the kernel writes. kept: what is copied out after it."""
+
     taken: set[str]
+    in_place: set[str]
     parameters: list[Instruction] = field(default_factory=list)
-    before: list[Instruction] = field(default_factory=list)
-    copied: list[Instruction] = field(default_factory=list)
-    """Operands that are copied out again."""
-    made: dict[str, str] = field(default_factory=dict)
-    arrays: int = 0
+    body: list[Instruction] = field(default_factory=list)
+    kept: list[Instruction] = field(default_factory=list)
 
     def name(self, wanted: str) -> str:
         """A name that is not taken, `wanted` if it can be."""
@@ -53,95 +76,68 @@ class _Form:
         self.taken.add(found)
         return found
 
-    def operand(self, name: str) -> str:
-        """What stands for the operand `name` of the kernel."""
-        instruction = self.computation.by_name[name]
-        first = self.arrays
-        self.arrays += len(arrays_of(instruction.shape))
-        in_place = any(first <= number < self.arrays for number in self.shared)
-        if name not in self.made:
-            self.made[name] = self.make(name, instruction, in_place)
-        return self.made[name]
+    def add(self, name: str, opcode: str, shape: Shape, *operands: str, **attributes: str) -> Instruction:
+        self.body.append(Instruction(name, opcode, shape, operands, attributes))
+        return self.body[-1]
 
-    def make(self, name: str, instruction: Instruction, in_place: bool) -> str:
-        chain = constant_chain(self.computation, name)
-        if chain and not in_place:
-            return self.constant(chain)
-        source = self.source(instruction)
-        if source is not instruction:
-            inner = self.made.get(source.name)
-            if inner is None:
-                inner = self.made[source.name] = self.value(source.name, source.shape, in_place)
-            self.before.append(replace(instruction, operands=(inner,), attributes=_plain(instruction)))
-            self.taken.add(instruction.name)
-            return instruction.name
-        return self.value(name, instruction.shape, in_place)
+    def parameter(self, value: Instruction) -> None:
+        """A parameter in HBM, and under the name of `value` what the kernel takes."""
+        shape = value.shape
+        if isinstance(shape, ArrayShape) and in_hbm(shape) == shape and value.name not in self.in_place:
+            self.given(value.name, shape)
+        elif isinstance(shape, ArrayShape):
+            given = self.given(self.name(f"{value.name}.given"), in_hbm(shape))
+            near = self.add(value.name, "copy", shape, given.name)
+            if value.name not in self.in_place:
+                self.keep(near)
+        else:
+            self.whole(value.name, shape)
 
-    def source(self, instruction: Instruction) -> Instruction:
-        """What a bitcast reads, where another operand of the kernel reads it too."""
-        while instruction.opcode == "bitcast":
-            instruction = self.computation.by_name[instruction.operands[0]]
-        return instruction
+    def given(self, name: str, shape: Shape) -> Instruction:
+        self.parameters.append(Instruction(name, "parameter", shape, parameter_number=len(self.parameters)))
+        return self.parameters[-1]
 
-    def constant(self, chain: list[Instruction]) -> str:
-        for i in chain:
-            if i.name not in self.made:
-                self.made[i.name] = i.name
-                self.taken.add(i.name)
-                self.before.append(replace(i, attributes=_plain(i)))
-        return chain[-1].name
-
-    def value(self, name: str, shape: Shape, in_place: bool) -> str:
+    def whole(self, name: str, shape: Shape) -> None:
+        """A tuple, of a parameter for each of its arrays; a token."""
         if isinstance(shape, TupleShape):
-            inner = tuple(self.value(f"{name}.{k}", element, in_place) for k, element in enumerate(shape.elements))
-            return self.add(Instruction(self.name(name), "tuple", shape, inner))
-        if isinstance(shape, TokenShape):
-            return self.add(Instruction(self.name(name), "after-all", shape))
-        if not isinstance(shape, ArrayShape):
+            parts = [self.name(f"{name}.{k}") for k in range(len(shape.elements))]
+            for part, element in zip(parts, shape.elements, strict=True):
+                self.parameter(Instruction(part, "parameter", element))
+            self.add(name, "tuple", shape, *parts)
+        elif isinstance(shape, TokenShape):
+            self.add(name, "after-all", shape)
+        else:
             raise Unsupported("cut", f"an operand of {print_shape(shape)}")
-        far = in_hbm(shape)
-        parameter = Instruction(self.name(f"{name}.given"), "parameter", far, parameter_number=len(self.parameters))
-        self.parameters.append(parameter)
-        if far == shape and not in_place:
-            return parameter.name
-        near = Instruction(self.name(name), "copy", shape, (parameter.name,))
-        self.before.append(near)
-        if not in_place:
-            self.copied.append(near)
-        return near.name
 
-    def add(self, instruction: Instruction) -> str:
-        self.before.append(instruction)
-        return instruction.name
+    def keep(self, near: Instruction) -> None:
+        if isinstance(near.shape, ArrayShape) and in_hbm(near.shape) != near.shape:
+            self.kept.append(near)
+
+    def results(self, value: Instruction, name: str, shape: Shape) -> list[Instruction]:
+        """The arrays of a result, in HBM."""
+        if isinstance(shape, TupleShape):
+            found = []
+            for k, element in enumerate(shape.elements):
+                part = self.add(self.name(f"{name}.{k}"), "get-tuple-element", element, name, index=str(k))
+                found += self.results(part, part.name, element)
+            return found
+        if not isinstance(shape, ArrayShape):
+            return []
+        return [value if in_hbm(shape) == shape else self.add(self.name(f"{name}.out"), "copy", in_hbm(shape), name)]
 
 
-def tpu_form(module: Module, computation: str, name: str) -> Module:
-    """The instruction `name` of a scheduled module as a module to be compiled under FLAGS. Its results are those of the
-    instruction, flat, and after them operands. Raises Unsupported for operands that are no arrays.
-    """
-    inside = module.by_name[computation]
-    instruction = inside.by_name[name]
-    given = inside.operands(instruction)
-    shared = shared_memory(instruction, len(arrays_of(*(o.shape for o in given))), tuple(o.shape for o in given))
-    form = _Form(inside, frozenset(shared.values()), {name})
-    operands = tuple(form.operand(operand) for operand in instruction.operands)
-    root = replace(instruction, operands=operands, attributes=_plain(instruction))
-    after: list[Instruction] = []
-    results = _results(form, root, root.name, root.shape, after)
-    for near in form.copied:
-        after.append(Instruction(form.name(f"{near.name}.kept"), "copy", in_hbm(near.array), (near.name,)))
-        results.append(after[-1])
-    if len(results) == 1:
-        end = results[0].name
-    else:
-        shapes = tuple(result.shape for result in results)
-        after.append(Instruction(form.name("results"), "tuple", TupleShape(shapes), tuple(r.name for r in results)))
-        end = after[-1].name
-    entry = Computation(form.name("alone"), (*form.parameters, *form.before, root, *after), end)
-    called_by = (root, *form.before)
-    inner = {c.name: c for i in called_by for callee in called(i) for c in reachable(module, callee)}
-    attributes = _header([p.shape for p in form.parameters], [r.shape for r in results], entry.root.shape)
-    return Module(f"{name}.alone", (*inner.values(), entry), entry.name, attributes)
+def _in_place(entry: Computation) -> set[str]:
+    """The parameters whose memory a result takes."""
+    given = entry.operands(entry.root)
+    inputs = [name for o in given for name in [o.name] * len(arrays_of(o.shape))]
+    shared = shared_memory(entry.root, len(inputs), tuple(o.shape for o in given))
+    found = set()
+    for number in shared.values():
+        value = entry.by_name[inputs[number]]
+        while value.opcode == "bitcast":
+            value = entry.by_name[value.operands[0]]
+        found.add(value.name)
+    return found
 
 
 def in_hbm(shape: ArrayShape) -> ArrayShape:
@@ -149,23 +145,6 @@ def in_hbm(shape: ArrayShape) -> ArrayShape:
     if shape.layout is None or not shape.layout.memory_space:
         return shape
     return replace(shape, layout=replace(shape.layout, memory_space=0))
-
-
-def _results(form: _Form, root: Instruction, name: str, shape: Shape, after: list[Instruction]) -> list[Instruction]:
-    """The arrays of a result, in HBM; what makes them is added to `after`."""
-    if isinstance(shape, TupleShape):
-        found = []
-        for k, element in enumerate(shape.elements):
-            part = Instruction(form.name(f"{name}.{k}"), "get-tuple-element", element, (name,), {"index": str(k)})
-            after.append(part)
-            found += _results(form, part, part.name, element, after)
-        return found
-    if not isinstance(shape, ArrayShape):
-        return []
-    if in_hbm(shape) == shape:
-        return [root]
-    after.append(Instruction(form.name(f"{name}.out"), "copy", in_hbm(shape), (name,)))
-    return [after[-1]]
 
 
 def _plain(instruction: Instruction) -> Mapping[str, str]:
