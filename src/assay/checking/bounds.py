@@ -166,10 +166,11 @@ class Bounds:
         found = [leaves[index] for leaves in self._runs]
         return [leaf.mid for leaf in found if isinstance(leaf, Ball)]
 
-    def middle(self) -> Leaves:
+    def middle(self, watch: OnValue | None = None) -> Leaves:
         """The outputs of one run in which nothing is rounded off its midpoint but by what the program declares."""
-        if self._middle is None:
-            self._middle = self._evaluated(self.settings.policy, rng=np.random.default_rng(0), amplitude=0.0)
+        if self._middle is None or watch is not None:
+            rng = np.random.default_rng(0)
+            self._middle = self._evaluated(self.settings.policy, watch=watch, rng=rng, amplitude=0.0)
         return self._middle
 
     def _evaluated(

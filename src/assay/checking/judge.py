@@ -10,12 +10,14 @@ from typing import NoReturn
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.masked import explain
 from assay.checking.simulated import Simulated, Stopped
 from assay.checking.target import Evaluated, Executed
 from assay.checking.weigh import Weighed, weigh, weigh_again, weigh_other
 from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
 from assay.oracle.compare import OutputComparison
 from assay.oracle.drift import Drift
+from assay.oracle.intent import Masked
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Expectation, Program
@@ -246,6 +248,7 @@ class _Case:
             drift = weighed.drifts[index]
             kind = ("sampled" if self.settings.kind == "sampled" else "ball+sampled") if was_sampled else "ball"
             outputs.append(_output(index, names[index], ball, kind, compared, pattern, drift))
+        masked = self.masked(weighed)
         return CaseResult(
             self.program.name,
             self.inputs,
@@ -256,7 +259,29 @@ class _Case:
             tuple(self.notes),
             seconds=self.seconds,
             arguments=self.arguments,
+            masked=masked,
         )
+
+    def masked(self, weighed: Weighed) -> Masked | None:
+        """Why elements carry no numeric evidence, where some do not."""
+        if not any(compared.masked for compared in weighed.comparisons):
+            return None
+        masks: list[Array | None] = []
+        balls = [leaf for leaf in weighed.balls if isinstance(leaf, Ball)]
+        for ball, compared in zip(balls, weighed.comparisons, strict=True):
+            mask = None
+            if compared.masked:
+                mask = ~np.isfinite(ball.mid)
+                for other in (ball.und, compared.outside_mask):
+                    mask = mask if other is None else mask & ~other
+            masks.append(mask)
+        self.step("looking for what masks elements")
+        try:
+            found = explain(self.bounds, masks)
+        except (Unsupported, ReferenceLimit):
+            return None
+        self.notes.append(found.words)
+        return found
 
     def decide(self, verdict: Verdict, why: str, death: WorkerDied | None = None) -> NoReturn:
         tail = () if death is None else death.stderr_tail
