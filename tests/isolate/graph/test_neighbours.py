@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from importlib import metadata
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from assay.checking.api import Request, open_worker, read_programs, settings_for
+from assay.checking.judge import judge
+from assay.checking.target import Executed
 from assay.hlo.parse import parse_module
+from assay.hlo.printer import print_module
 from assay.hlo.types.check import check_module
+from assay.isolate.graph.cascade import program_of
 from assay.isolate.graph.neighbours import find, graph_of, grown, hull, neighbourhood
 from assay.isolate.graph.trace import captured, every_value, indexed_leaves
 from assay.oracle.verdict import Verdict
 from assay.reference.policies import for_target
+from assay.toolchain import Worker, host
 
 POLICY = for_target("cpu")
 UNARY = ("negate", "abs", "cosine", "sine", "floor")
@@ -192,3 +202,38 @@ def test_a_loop_does_not_write_to_what_it_is_given() -> None:
     inside = piece.module.entry.by_name
     state = inside[inside[loop.name].operands[0]]
     assert all(inside[name].opcode in ("copy", "constant") for name in state.operands)
+
+
+VERSION = tuple(int(part) for part in metadata.version("jax").split(".")[:3])
+
+
+@pytest.mark.skipif(VERSION < (0, 10, 2), reason="passes can be registered from jax 0.10.2 on")
+def test_a_compiler_that_is_wrong_where_two_instructions_meet() -> None:
+    """No piece alone shows it, nor any neighbourhood without both."""
+    source, request = str(Path(__file__).parent / "wrong_together.py:chain"), Request()
+    with open_worker(request, lambda _: None) as (right, versions):
+        (program,) = read_programs(source, request, right)
+    with Worker(host()) as fresh:
+        module = parse_module(fresh.compile(program.payload, program.kind).hlo)
+    settings = settings_for(request, versions)
+    graph = graph_of(module, module.entry_name)
+    trace = captured(module, program.arguments, settings.policy, every_value(module, module.entry_name))
+    with open_worker(request, lambda _: None) as (worker, _):
+        read_programs(source, request, worker)  # registers the pass
+
+        def verdict(piece):
+            alone = program_of(piece)
+            (arguments,) = trace.arguments(piece)
+            with closing(Executed(worker, alone)) as target:
+                return judge(alone, arguments, "captured", target, settings).verdict
+
+        assert {verdict(neighbourhood(graph, {unit})) for unit in graph.units} == {Verdict.AGREE}
+        for start in ((), {next(iter(graph.units))}):
+            found = find(graph, start, verdict)
+            text = print_module(found.piece.module)
+            assert found.verdict == Verdict.MISMATCH
+            assert found.minimal
+            assert " sine(" in text
+            assert " tanh(" in text
+            assert " exponential(" not in text
+            assert text.count(" sort(") == 1
