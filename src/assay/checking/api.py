@@ -32,7 +32,7 @@ from assay.report.result import CaseResult, Report
 from assay.targets import tpu_aot
 from assay.toolchain import Limits, Worker, WorkerDied, resolve
 from assay.toolchain.outcomes import one_line
-from assay.toolchain.session import Platform
+from assay.toolchain.session import NO_CASE, Platform
 from assay.toolchain.worker.interpreted import interpreted
 
 T = TypeVar("T")
@@ -51,7 +51,8 @@ class Request:
     of drawn inputs. memory_limit: bytes, for the reference and the worker each. timeout_s: of one request to the
     worker. policy: what the target may do (see `assay.reference.policies`), its own where None. accumulation:
     `probable` or `certain` bounds of sums. bounds: `auto`, `ball` or `sampled` (see `assay.checking.bounds`). through:
-    which of the compiler's programs runs where there is no device, one of THROUGH.
+    which of the compiler's programs runs where there is no device, one of THROUGH. preload: a Python file that every
+    worker executes first, which may register passes of its own.
     """
 
     target: str = "cpu"
@@ -69,6 +70,7 @@ class Request:
     accumulation: str = "probable"
     bounds: str = "auto"
     through: str = "hlo"
+    preload: Path | None = None
 
 
 THROUGH = {
@@ -263,6 +265,8 @@ def open_worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str
         except WorkerDied as death:
             last = death.stderr_tail[-1] if death.stderr_tail else death.detail
             raise ToolchainError(f"{toolchain.spec} does not start with these flags: {last}") from death
+        if request.preload is not None:
+            worker.load(request.preload, cases=(NO_CASE,))
         if generation is not None:
             tpu_aot.start(worker, generation, request.flags)
         else:

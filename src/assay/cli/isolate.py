@@ -65,6 +65,9 @@ def command(
     trace: Annotated[
         bool, typer.Option("--trace", help="Give each piece what the graph hands to it, before drawn inputs.")
     ] = False,
+    preload: Annotated[
+        Path | None, typer.Option(help="A Python file that every worker executes first; it may register passes.")
+    ] = None,
     option: Option = None,
     flag: Flag = None,
     case: Case = None,
@@ -97,6 +100,7 @@ def command(
         reference_timeout_s=reference_timeout,
         policy=policy,
         accumulation=accumulation,
+        preload=preload,
     )
     options = Options(
         jobs,

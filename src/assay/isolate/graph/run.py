@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -27,13 +28,16 @@ from assay.isolate.graph.keys import Distinct, dedupe
 from assay.isolate.graph.reproducer import write
 from assay.isolate.graph.shards import BASE, Shard, cost, share_of
 from assay.isolate.graph.tasks import Given, Setup, Task, Whole
+from assay.isolate.graph.together import wrong_together
 from assay.isolate.graph.tpu_form import tpu_form
+from assay.isolate.graph.trace import captured, wanted
 from assay.journal import Journal
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Program
-from assay.report.isolation import FINDINGS, PieceResult, ProgramPieces, as_dict, from_dict
+from assay.report.isolation import FINDINGS, PieceResult, ProgramPieces, as_dict, candidates, from_dict
 from assay.report.result import CaseResult
 from assay.targets import cpu
+from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
 
@@ -116,18 +120,28 @@ class Run:
         before = self._known(chosen)
         self.watch.begin(self.program.name, {task.key: task.cost for task in chosen}, list(before.values()))
         start = time.monotonic()
-        setup = Setup(replace(self.request, inputs=None), dict(self.versions), graph.whole)
-        todo = [task for task in chosen if task.key not in before]
+        setup = Setup(replace(self.request, inputs=None), dict(self.versions), graph.whole, self.options.trace)
+        todo = sorted((task for task in chosen if task.key not in before), key=lambda task: -task.cost)
         by_key = {task.key: task for task in todo}
         found = dict(before)
-        for row in rows(setup, sorted(todo, key=lambda task: -task.cost), self.options.jobs):
-            if row.verdict in FINDINGS:
-                row = replace(row, reproducer=self._reproducer(graph, by_key[row.key], row), arguments=())
-            self.journal.write({"program": self.program.name, **as_dict(row)})
-            found[row.key] = row
-            self.watch.row(row)
+        with ExitStack() as open_:
+            for row in rows(setup, self._with_values(graph, todo, open_), self.options.jobs):
+                if row.verdict in FINDINGS:
+                    alone = _alone(graph.module, by_key[row.key])
+                    row = self._with_reproducer(alone, row)
+                self.journal.write({"program": self.program.name, **as_dict(row)})
+                found[row.key] = row
+                self.watch.row(row)
         graph.seconds["pieces"] = time.monotonic() - start
-        whole = self._whole() if self._whole_wanted else []
+        judged = [found[task.key] for task in chosen]
+        whole, notes = None, []
+        if self._whole_wanted:
+            whole = self._whole()
+            graph.seconds["whole"] = sum(whole.seconds.values())
+            if whole.verdict is Verdict.MISMATCH and not candidates(judged) and graph.whole is None:
+                together, why = self._together(graph.module, whole)
+                judged += [] if together is None else [together]
+                notes += [f"pieces compiled as one: {why}"] if why else []
         return ProgramPieces(
             self.program.name,
             instructions=sum(len(c.instructions) for c in running(graph.module)),
@@ -136,9 +150,10 @@ class Run:
             chosen=len(chosen),
             resumed=len(before),
             left=graph.left,
-            rows=tuple(found[task.key] for task in chosen),
-            whole=whole[0] if whole else None,
+            rows=tuple(judged),
+            whole=whole,
             seconds=graph.seconds,
+            notes=tuple(notes),
         )
 
     # ---- what is to be judged
@@ -221,20 +236,52 @@ class Run:
 
     # ---- findings, and the whole
 
-    def _reproducer(self, graph: Graph, task: Task, row: PieceResult) -> str:
-        return str(write(self.options.out, _alone(graph.module, task), row, self.request, api.words(self.versions)))
+    def _with_reproducer(self, alone: Module | None, row: PieceResult) -> PieceResult:
+        folder = write(self.options.out, alone, row, self.request, api.words(self.versions))
+        return replace(row, reproducer=str(folder), arguments=())
+
+    def _with_values(self, graph: Graph, tasks: Sequence[Task], open_: ExitStack) -> Iterator[Task]:
+        """With what the graph hands to each, where that is asked for and the target runs; files are made as tasks are
+        taken.
+        """
+        if not self.options.trace or graph.whole is not None:
+            yield from tasks
+            return
+        self.watch.step(f"{self.program.name}: what its pieces are given")
+        folder = open_.enter_context(scratch())
+        keys = wanted(task.piece for task in tasks if task.piece is not None)
+        settings = api.settings_for(self.request, self.versions)
+        traces = [
+            (words, open_.enter_context(captured(graph.module, arguments, settings.policy, keys)))
+            for words, arguments in islice(api.inputs_for(self.program, self.request), 1)
+        ]
+        for number, task in enumerate(tasks):
+            given = []
+            for words, trace in traces:
+                for trip, arguments in enumerate(trace.arguments(task.piece) if task.piece is not None else ()):
+                    path = folder / f"{number}.{trip}.npz"
+                    np.savez(path, *arguments)
+                    given.append((f"{words}, as the graph has it{f', time {trip + 1}' if trip else ''}", path))
+            yield replace(task, given=tuple(given))
 
     @property
     def _whole_wanted(self) -> bool:
         return self.options.whole and self.options.shard is None and not self.options.filters
 
-    def _whole(self) -> list[CaseResult]:
+    def _whole(self) -> CaseResult:
         """The program itself: a wrong rewrite, or pieces that are wrong only together, show here alone."""
         step = partial(api.tell, self.watch.step, "the whole program")
         through = "hlo" if api.generation_of(self.request.target) is None else "llo"
         request = replace(self.request, through=through)
         found = api.judged_cases(self.program, request, self.worker, self.versions, step)
-        return sorted(found, key=lambda case: case.verdict in FINDINGS, reverse=True)
+        return next((case for case in found if case.verdict in FINDINGS), found[0])
+
+    def _together(self, module: Module, whole: CaseResult) -> tuple[PieceResult | None, str]:
+        settings = api.settings_for(self.request, self.versions)
+        request = replace(self.request, inputs=None)
+        step = self.watch.step
+        row, why = wrong_together(module, whole.arguments, whole.inputs, self.worker, request, settings, step)
+        return (None if row is None else self._with_reproducer(None, row)), why
 
 
 def is_optimized(module: Module) -> bool:

@@ -26,7 +26,7 @@ from assay.llo.files import Dump
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Array
 from assay.reference.policies import for_target
-from assay.report.isolation import PieceResult
+from assay.report.isolation import FINDINGS, PieceResult
 from assay.toolchain import Worker
 
 Given = tuple[tuple[str, Path], ...]
@@ -44,11 +44,14 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """versions: of the toolchain, as its worker describes them. whole: where pieces are judged in place."""
+    """versions: of the toolchain, as its worker describes them. whole: where pieces are judged in place; traced: then
+    first on what the program hands to them.
+    """
 
     request: api.Request
     versions: Mapping[str, str | None]
     whole: Whole | None = None
+    traced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,7 @@ class Judging:
         """The row of one piece."""
         start = time.monotonic()
         if task.piece is None:
-            assert self.handed is not None
-            row = judge_kernel(self.kernels[task.key], self.setup.request, self.settings, self.handed)
+            row = self._in_place(self.kernels[task.key])
         else:
             assert self.worker is not None
             row = judge_piece(
@@ -121,6 +123,15 @@ class Judging:
                 given=_read_sets(task.given, task.piece.module),
             )
         return replace(row, group=task.group, seconds=time.monotonic() - start)
+
+    def _in_place(self, kernel: Kernel) -> PieceResult:
+        assert self.handed is not None
+        request = self.setup.request
+        if self.setup.traced:
+            row = judge_kernel(kernel, request, self.settings, self.handed, classes=())
+            if row.verdict in FINDINGS:
+                return row
+        return judge_kernel(kernel, request, self.settings, self.handed)
 
     def close(self) -> None:
         self._open.close()
