@@ -192,9 +192,11 @@ def test_an_unknown_xla_option_is_named(assay):
     assert "xla_no_such_option" in one_line(err)
 
 
-def test_optimized_hlo_is_refused_with_advice(assay):
+def test_optimized_hlo_has_no_passes_and_is_checked_as_it_stands(assay):
     write("after.hlo", HLO.replace("HloModule small", "HloModule small, is_scheduled=true"))
-    code, _, err = assay("check", "after.hlo")
+    code, out, _ = assay("check", "after.hlo")
+    assert (code, out.startswith("AGREE")) == (0, True)
+    code, _, err = assay("passes", "after.hlo")
     assert code == 2
     assert "before" in one_line(err)
 

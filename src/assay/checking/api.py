@@ -109,7 +109,7 @@ def check_path(source: str, request: Request, command: str = "", step: Step = la
     refuse_unknown_names(request)
     with open_worker(request, step) as (worker, versions):
         step("reading the program")
-        programs = read_programs(source, request, worker)
+        programs = read_programs(source, request, worker, scheduled=True)
         cases = [result for program in programs for result in judged_cases(program, request, worker, versions, step)]
     return _report(source, request, versions, cases, command)
 

@@ -18,6 +18,8 @@ from assay.checking.api import Request
 from assay.errors import InputError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
+from assay.isolate.graph.tpu_form import FLAGS
+from assay.oracle.verdict import MismatchClass
 from assay.report.isolation import PieceResult, as_dict
 
 
@@ -44,7 +46,8 @@ def _readme(alone: bool, row: PieceResult, request: Request, toolchain: str) -> 
     words = ["assay", "check", "piece.hlo", "--target", request.target]
     words += ["--inputs", "inputs.npz"] if row.arguments else []
     words += [] if request.toolchain is None else ["--toolchain", request.toolchain]
-    words += ["--through", "llo"] if request.target.startswith("tpu") else []
+    words += ["--through", "llo", *(f"--flag={flag}" for flag in FLAGS)] if request.target.startswith("tpu") else []
+    words += ["--policy", "strict"] if row.klass is MismatchClass.EXCESS_PRECISION else []
     words += [word for name, value in request.options.items() for word in ("--option", f"{name}={value}")]
     again = "It has no form that stands alone; report.json says how it was found."
     again = f"    {shlex.join(words)}" if alone else again
