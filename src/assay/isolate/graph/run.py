@@ -182,7 +182,7 @@ class Run:
         start = time.monotonic()
         made = cut(module)
         known: dict[str, int] = {}
-        tasks = [_task(distinct, cost(distinct.piece, known)) for distinct in dedupe(made)]
+        tasks = [task_of(distinct, known) for distinct in dedupe(made)]
         seconds["cut"] = time.monotonic() - start
         return Graph(module, tuple(tasks), Counter(left.why for left in made.left), None, seconds)
 
@@ -300,7 +300,8 @@ def _alone(whole: Module, task: Task) -> Module | None:
         return None
 
 
-def _task(distinct: Distinct, cost: int) -> Task:
+def task_of(distinct: Distinct, known: dict[str, int] | None = None) -> Task:
+    """What is to be done for a distinct piece. known: as for `cost`."""
     piece = distinct.piece
     return Task(
         distinct.key,
@@ -310,7 +311,7 @@ def _task(distinct: Distinct, cost: int) -> Task:
         piece.opcode,
         tuple(instance.name for instance in distinct.instances),
         opcodes(piece.module),
-        cost,
+        cost(piece, known),
         piece,
     )
 

@@ -1,0 +1,122 @@
+"""One fault in one fusion of an optimized module, and what an isolation with it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "passes"))
+
+import numpy as np
+from carry import edited, edited_applies
+from kinds import KINDS
+
+from assay.checking import api
+from assay.checking.bounds import Bounds, Settings
+from assay.checking.target import stored
+from assay.checking.weigh import weigh
+from assay.hlo.attributes import called
+from assay.hlo.fingerprint import computation_fingerprint
+from assay.hlo.graph import reachable
+from assay.hlo.module import Module
+from assay.hlo.printer import print_for_compiler
+from assay.inputs.generate import generate
+from assay.isolate.expressions import live
+from assay.isolate.graph.in_place import Built, judge_kernels
+from assay.isolate.graph.tasks import Judging, Setup, Task
+from assay.llo.files import read_dump
+from assay.report.isolation import PieceResult
+from assay.targets import tpu_aot
+from assay.targets.dumps import scratch
+from assay.toolchain import Worker
+
+HERE = Path(__file__).parent
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fault can be made: in `computation`, which the fusion `name` calls."""
+
+    name: str
+    computation: str
+    instruction: str
+    opcode: str
+    kind: str
+
+
+def places(module: Module, fusions: Sequence[tuple[str, str]]) -> dict[str, list[Place]]:
+    """By kind, where it applies. fusions: (computation that it stands in, its name)."""
+    found: dict[str, list[Place]] = {kind: [] for kind in KINDS}
+    for home, name in fusions:
+        for inner in called(module.by_name[home].by_name[name]):
+            computation = module.by_name[inner]
+            alive = live(computation)
+            for i in computation.instructions:
+                for kind, fault in KINDS.items():
+                    if i.name in alive and i.opcode != "parameter" and edited_applies(module, fault, computation, i):
+                        found[kind].append(Place(name, inner, i.name, i.opcode, kind))
+    return {kind: here for kind, here in found.items() if here}
+
+
+def draw(found: dict[str, list[Place]], rng: np.random.Generator, used: dict[str, int]) -> Place:
+    """A place of the kind that was used least so far."""
+    least = min(used.get(kind, 0) for kind in found)
+    kinds = sorted(kind for kind in found if used.get(kind, 0) == least)
+    here = found[kinds[int(rng.integers(len(kinds)))]]
+    return here[int(rng.integers(len(here)))]
+
+
+def on_cpu(
+    request: api.Request, versions: dict[str, str | None], task: Task, module: Module, place: Place
+) -> PieceResult:
+    """What the piece is said to be when the compiler is wrong of it."""
+    with scratch() as folder:
+        told = folder / "planted.json"
+        computation = computation_fingerprint(module, place.computation)
+        told.write_text(json.dumps({"computation": computation, "kind": place.kind, "instruction": place.instruction}))
+        os.environ["ASSAY_PLANTED"] = str(told)
+        judging = Judging.of(Setup(replace(request, preload=HERE / "wrong_pass.py"), versions))
+        try:
+            return judging.judge(task)
+        finally:
+            judging.close()
+
+
+def on_tpu(
+    request: api.Request, settings: Settings, worker: Worker, built: Built, place: Place, all_: bool
+) -> list[PieceResult]:
+    """The rows of the wrong kernel, or of all, of a module that is wrong there, by the HLO of the right one."""
+    wrong = edited(built.module, KINDS[place.kind], place.computation, place.instruction)
+    assert wrong is not None
+    with scratch() as folder:
+        tpu_aot.compile(
+            worker, print_for_compiler(wrong), "hlo-text", request.target.removeprefix("tpu:"), request.options,
+            dump=folder, llo=True, llo_passes="post-delay-converter|final_bundles|deduplication-map",
+        )  # fmt: skip
+        dump = read_dump(folder / tpu_aot.LLO_FOLDER)
+
+        def wanted(kernel: object) -> bool:
+            return all_ or place.name in kernel.instances  # type: ignore[attr-defined]
+
+        return list(judge_kernels(built.module, dump, request, settings, wanted=wanted))
+
+
+def equivalent(alone: Module, place: Place, settings: Settings, classes: Sequence[str]) -> bool:
+    """Whether the wrong piece gives, on the inputs that were tried, what the right one may."""
+    names = [c.name for c in reachable(alone) if place.instruction in c.by_name]
+    if len(names) != 1:
+        return False
+    wrong = edited(alone, KINDS[place.kind], names[0], place.instruction)
+    assert wrong is not None
+    for name in classes:
+        arguments = generate(alone, 0, name) if alone.entry.parameters else []
+        right = Bounds(alone, arguments, settings, flushed=settings.device_flushes)
+        other = Bounds(wrong, arguments, settings, flushed=settings.device_flushes)
+        if weigh(right, stored(other.middle())).outside:
+            return False
+    return True
