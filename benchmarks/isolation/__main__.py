@@ -5,9 +5,11 @@
 
 Programs: HLO text before optimization. Each is compiled and all its pieces are judged with nothing planted: a mismatch
 there is a false alarm. Then faults, of each kind alike, in random fusions. On the CPU a pass, the last in XLA:CPU's own
-pipeline, makes them (wrong_pass.py); on the TPU a wrong module is compiled, and its kernels judged by the right one. The rows of the other pieces, which a fault leaves as they are, are those of the honest run. A fault that is not found
-is either shown to give, on the inputs tried, what the right program may give, or it is missed. Rows go to --out as they
-come; a run that was stopped goes on from there. Exit status 1 where a bar is missed.
+pipeline, makes them (wrong_pass.py); on the TPU a wrong module is compiled, and its kernels are judged by the right
+one. The rows of the other pieces, which a fault leaves as they are, are those of the honest run. A fault that is not
+found is either shown to give, on the inputs tried, what the right program may give, or it is missed; one that the
+compiler does not take (`refused`) is no trial. Rows go to --out as they come; a run that was stopped goes on from
+there. Exit status 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from assay.checking import api
 from assay.errors import AssayError
 from assay.hlo.parse import parse_module
 from assay.isolate.graph import in_place
+from assay.isolate.graph.cascade import ANEW
 from assay.isolate.graph.crew import rows
 from assay.isolate.graph.cut import cut
 from assay.isolate.graph.in_place import judge_kernels
@@ -142,7 +145,8 @@ FOUND = frozenset((Verdict.MISMATCH, Verdict.NONDETERMINISTIC, Verdict.CRASH, Ve
 
 
 def refused(row: PieceResult) -> bool:
-    return row.verdict is Verdict.UNVERIFIED and "does not compile" in row.why
+    """Whether the compiler takes no such module: then the piece was compiled anew, and is not wrong."""
+    return ANEW in row.notes or (row.verdict is Verdict.UNVERIFIED and "does not compile" in row.why)
 
 
 def said(

@@ -20,9 +20,10 @@ from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import DTYPES, ArrayShape
 
 FLOATS = ("f32", "bf16", "f16")
-_COMPUTING = frozenset(
-    ["add", "subtract", "multiply", "divide", "maximum", "minimum", "exponential", "tanh", "rsqrt", "sqrt", "power", "reduce", "dot", "convolution", "select", "negate", "log", "logistic", "convert", "broadcast", "transpose"]
-)
+_COMPUTING = {
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "exponential", "tanh", "rsqrt", "sqrt", "power",
+    "reduce", "dot", "convolution", "select", "negate", "log", "logistic", "convert", "broadcast", "transpose",
+}  # fmt: skip
 
 
 def swapped_operands(module: Module, c: Computation, i: Instruction) -> Edit | None:
@@ -91,7 +92,7 @@ def stale_result(module: Module, c: Computation, i: Instruction) -> Edit | None:
     if i.opcode in ("copy", "convert", "bitcast") or not _number(i):
         return None
     same = [name for name in i.operands if c.by_name[name].shape == i.shape]
-    return None if not same else Edit(Instruction(i.name, "copy", i.shape, (same[0],)))
+    return None if not same else Edit(Instruction(i.name, "maximum", i.shape, (same[0], same[0])))
 
 
 KINDS: dict[str, Fault] = {
