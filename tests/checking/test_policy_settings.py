@@ -109,7 +109,7 @@ def test_another_targets_policy_says_so_where_the_targets_own_allows_it():
     hlo = CHAIN.replace("bf16", "f32")
     x = np.full(4, 1e-39, np.float32)
     result = verdict(np.zeros(4, np.float32), settings("gpu"), hlo, (x,))
-    assert (result.verdict, result.klass) == (Verdict.MISMATCH, MismatchClass.MISCOMPILE)
+    assert (result.verdict, result.klass) == (Verdict.MISMATCH, MismatchClass.FLUSHED_SUBNORMAL)
     assert "inside the bounds of xla-cpu, the target's own policy" in result.notes
 
 

@@ -43,7 +43,8 @@ class Settings:
     own: the target's own policy where `policy` is another one, else None. kind: of bounds, one of KINDS.
     memory_limit: bytes the reference may hold. reference_timeout_s: seconds for one evaluation. samples: sampled runs
     where a radius says nothing; a mismatch that rests on them must survive `confirm` more. device_flushes: whether the
-    target has no subnormals, so that what is compiled for it is evaluated without any.
+    target has no subnormals, so that what is compiled for it is evaluated without any. skipped: whether a declared
+    rounding that was skipped is a mismatch, though the policy allows it, where nothing is left of the result.
     """
 
     policy: Policy
@@ -55,6 +56,7 @@ class Settings:
     samples: int = 12
     confirm: int = 48
     device_flushes: bool = False
+    skipped: bool = False
 
 
 @dataclass(slots=True)
@@ -172,6 +174,10 @@ class Bounds:
             rng = np.random.default_rng(0)
             self._middle = self._evaluated(self.settings.policy, watch=watch, rng=rng, amplitude=0.0)
         return self._middle
+
+    def watched(self, watch: OnValue) -> None:
+        """One more evaluation, as that of `plain`, whose values `watch` sees."""
+        self._evaluated(self.settings.policy, watch=watch)
 
     def _evaluated(
         self,

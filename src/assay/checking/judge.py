@@ -10,7 +10,9 @@ from typing import NoReturn
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.liberties import explained, ruined
 from assay.checking.masked import explain
+from assay.checking.promises import broken
 from assay.checking.simulated import Simulated, Stopped
 from assay.checking.target import Evaluated, Executed
 from assay.checking.weigh import Weighed, weigh, weigh_again, weigh_other
@@ -109,6 +111,20 @@ class _Case:
             return self.result(Verdict.NONDETERMINISTIC, self.differing, weighed, first)
         return self.mismatch(weighed, first)
 
+    def open_and_wrong(self, weighed: Weighed, first: list[Array], second: list[Array]) -> CaseResult | None:
+        """What is wrong though it lies within what the reference leaves open, and what the target may skip."""
+        if isinstance(self.target, Evaluated):
+            return None
+        if (found := broken(self.bounds, weighed, first)) is not None:
+            if not all(map(same_bits, first, second)) and broken(self.bounds, weighed, second) is None:
+                return self.result(Verdict.NONDETERMINISTIC, self.differing, found.weighed, first)
+            self.notes.append(found.words)
+            return self.result(Verdict.MISMATCH, "", found.weighed, first, MismatchClass.MISCOMPILE)
+        if self.settings.skipped and (lost := ruined(self.bounds, first)) is not None:
+            self.notes.append("a declared rounding was skipped, and nothing of the result is left")
+            return self.result(Verdict.MISMATCH, "", lost, first, MismatchClass.EXCESS_PRECISION)
+        return None
+
     # ---- what is needed before anything can be compared
 
     def run_target(self, options: Mapping[str, str], twice: bool) -> tuple[list[Array], list[Array]]:
@@ -163,6 +179,8 @@ class _Case:
             if again.outside:
                 return self.result(Verdict.NONDETERMINISTIC, self.differing, again, second)
             self.notes.append("two runs differ in their bits, both inside the bound")
+        if (wrong := self.open_and_wrong(weighed, first, second)) is not None:
+            return wrong
         elements = sum(c.elements for c in weighed.comparisons)
         undecided = sum(c.undecided for c in weighed.comparisons)
         if elements and undecided == elements:
@@ -200,9 +218,9 @@ class _Case:
             self.notes.append(f"inside the bounds of {own.name}, the target's own policy")
             if own.excess_precision and not self.settings.policy.excess_precision:
                 return MismatchClass.EXCESS_PRECISION
-            return MismatchClass.MISCOMPILE
+            return self.explained(weighed, target)
         if self.settings.options.get("xla_allow_excess_precision") == "false":
-            return MismatchClass.MISCOMPILE
+            return self.explained(weighed, target)
         self.step("compiling without excess precision")
         try:
             strict, _ = self.run_once({**self.settings.options, "xla_allow_excess_precision": "false"}, twice=False)
@@ -210,9 +228,14 @@ class _Case:
             self.notes.append(
                 "with xla_allow_excess_precision=false the program does not run, so the class is not certain"
             )
-            return MismatchClass.MISCOMPILE
+            return self.explained(weighed, target)
         wrong = weigh_other(self.bounds, strict, weighed).wrong
-        return MismatchClass.MISCOMPILE if wrong else MismatchClass.EXCESS_PRECISION
+        return self.explained(weighed, target) if wrong else MismatchClass.EXCESS_PRECISION
+
+    def explained(self, weighed: Weighed, target: list[Array]) -> MismatchClass:
+        return (
+            MismatchClass.MISCOMPILE if isinstance(self.target, Evaluated) else explained(self.bounds, weighed, target)
+        )
 
     def wrong_under(self, policy: Policy, target: list[Array]) -> bool:
         """Whether a mismatch stays one under another policy."""
