@@ -97,16 +97,19 @@ ENTRY e { p = f32[4]{0} parameter(0)
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f8e4m3fn", "s4", "pred", "c64", "u8", "f64"])
 def test_values_come_in_their_own_type(dtype) -> None:
-    module = parse_module(f"""HloModule m
-ENTRY e {{ p = f32[4]{{0}} parameter(0)
- n = f32[4]{{0}} multiply(p, p)
- c = {dtype}[4]{{0}} convert(n)
- ROOT s = {dtype}[4]{{0}} copy(c) }}""")
-    trace = captured(module, [P], POLICY, {("e", Operand("c"))})
-    (value,) = trace.of("e", "c")
-    numpy = module.entry.by_name["c"].array.dtype.numpy
-    assert value.dtype == numpy
-    np.testing.assert_array_equal(value, (P * P).astype(numpy))
+    """And shape, be it that of a scalar; on disk as well."""
+    for dims, layout, given in (("4", "{0}", P), ("", "", P[0]), ("2,2", "{0,1}", P.reshape(2, 2))):
+        module = parse_module(f"""HloModule m
+ENTRY e {{ p = f32[{dims}]{layout} parameter(0)
+ n = f32[{dims}]{layout} multiply(p, p)
+ c = {dtype}[{dims}]{layout} convert(n)
+ ROOT s = {dtype}[{dims}]{layout} copy(c) }}""")
+        for limit in (1 << 20, 0):
+            with captured(module, [given], POLICY, {("e", Operand("c"))}, memory_limit=limit) as trace:
+                (value,) = trace.of("e", "c")
+            numpy = module.entry.by_name["c"].array.dtype.numpy
+            assert (value.dtype, value.shape) == (numpy, given.shape)
+            np.testing.assert_array_equal(value, (given * given).astype(numpy))
 
 
 def test_a_value_that_nobody_made_is_not_there() -> None:

@@ -47,8 +47,10 @@ class Closures:
     found: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def of(self, instructions: Sequence[Instruction]) -> list[Computation]:
-        names = {n for i in instructions if i.attributes for c in called(i) for n in self._closure(c)}
-        return [self.module.by_name[name] for name in sorted(names, key=self.order.__getitem__)]
+        return [self.module.by_name[name] for name in sorted(self.names(instructions), key=self.order.__getitem__)]
+
+    def names(self, instructions: Sequence[Instruction]) -> set[str]:
+        return {n for i in instructions if i.attributes for c in called(i) for n in self._closure(c)}
 
     def _closure(self, name: str) -> frozenset[str]:
         if name not in self.found:

@@ -98,6 +98,10 @@ class Trace:
         else:
             kept.append(self._written(value))
 
+    def forget(self, key: Key) -> None:
+        """Drop what is known of a value."""
+        self._kept.pop(self.source(key), None)
+
     def of(self, computation: str, name: str, index: tuple[int, ...] = ()) -> list[Array]:
         """The values of an instruction in the order in which they were made, at most `trips`; none if not seen."""
         kept = self._kept.get(self.source((computation, Operand(name, index))), ())
@@ -120,7 +124,7 @@ class Trace:
         if self._folder is None:
             self._folder = self._open.enter_context(scratch())
         path = self._folder / f"{next(self._numbers)}.bin"
-        np.ascontiguousarray(value).tofile(path)
+        value.tofile(path)
         return _OnDisk(path, value.dtype, value.shape)
 
 
@@ -227,8 +231,8 @@ def as_stored(ball: Ball) -> Array:
             return np.asarray(_part(dtype.part, ball.mid.real) + 1j * _part(dtype.part, ball.mid.imag), dtype.numpy)
         if dtype.is_float:
             return _part(dtype, ball.mid)
-        return np.ascontiguousarray(ball.mid).astype(dtype.numpy)
+        return np.asarray(ball.mid).astype(dtype.numpy, order="C")
 
 
 def _part(dtype: DType, values: Array) -> Array:
-    return np.ascontiguousarray(round_out(dtype, np.asarray(values))).astype(dtype.numpy)
+    return round_out(dtype, np.asarray(values)).astype(dtype.numpy, order="C").reshape(values.shape)

@@ -1,0 +1,188 @@
+"""What XLA:CPU computed on the way, and that looking at it does not change it unseen."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.hlo.parse import parse_module
+from assay.isolate.graph.piece import Operand
+from assay.isolate.graph.tapped import AsIs, by_size, captured_on, size_of
+from assay.isolate.graph.trace import every_value
+from assay.toolchain import Worker, host
+
+from .test_trace import LOOP, P, Q, trips
+
+VERSION = tuple(int(part) for part in metadata.version("jax").split(".")[:3])
+pytestmark = pytest.mark.skipif(VERSION < (0, 10, 2), reason="passes can be registered from jax 0.10.2 on")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with Worker(host()) as found:
+        yield found
+
+
+def watched(worker, module, arguments, *computations, **more):
+    keys = {key for name in computations for key in every_value(module, name)}
+    on = AsIs(worker)
+    try:
+        return captured_on(module, arguments, keys, on, **more)
+    finally:
+        on.close()
+
+
+def test_a_loop_is_watched_trip_by_trip(worker) -> None:
+    text = """HloModule loop, is_scheduled=true
+square { p = f32[4]{0} parameter(0)
+ q = f32[4]{0} parameter(1)
+ m = f32[4]{0} multiply(p, p)
+ ROOT a = f32[4]{0} add(m, q) }
+more { i = s32[] parameter(0)
+ one = s32[] constant(1)
+ ROOT j = s32[] add(i, one) }
+less { i = s32[] parameter(0)
+ n = s32[] constant(5)
+ ROOT l = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[4]{0}, f32[4]{0}) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ x = f32[4]{0} get-tuple-element(s), index=1
+ c = f32[4]{0} get-tuple-element(s), index=2
+ y = f32[4]{0} fusion(x, c), kind=kLoop, calls=square
+ j = s32[] fusion(i), kind=kLoop, calls=more
+ ROOT t = (s32[], f32[4]{0}, f32[4]{0}) tuple(j, y, c) }
+condition { s = (s32[], f32[4]{0}, f32[4]{0}) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ ROOT l = pred[] fusion(i), kind=kLoop, calls=less }
+ENTRY e { p = f32[4]{0} parameter(0)
+ q = f32[4]{0} parameter(1)
+ zero = s32[] constant(0)
+ z = s32[] copy(zero)
+ pc = f32[4]{0} copy(p)
+ qc = f32[4]{0} copy(q)
+ s = (s32[], f32[4]{0}, f32[4]{0}) tuple(z, pc, qc)
+ w = (s32[], f32[4]{0}, f32[4]{0}) while(s), condition=condition, body=body
+ x = f32[4]{0} get-tuple-element(w), index=1
+ ROOT r = f32[4]{0} copy(x) }
+"""
+    module = parse_module(text)
+    for count in (3, 9):
+        trace, tapping = watched(worker, module, [P, Q], "e", "body", "condition", trips=count)
+        assert not tapping.disturbing
+        assert trace.why == ""
+        np.testing.assert_allclose(trace.of("e", "x")[0], trips(5)[-1], rtol=1e-5)
+        ys = trace.of("body", "y")
+        assert len(ys) == min(count, 5)
+        for y, x, before in zip(ys, trace.of("body", "x"), [P, *ys], strict=False):
+            np.testing.assert_array_equal(x, before)
+            np.testing.assert_allclose(y, before * before + Q, rtol=1e-5, atol=1e-7)
+        assert [int(i) for i in trace.of("body", "i")] == list(range(min(count, 5)))
+        assert [bool(value) for value in trace.of("condition", "l")] == [True] * min(count, 5) + [False] * (count > 5)
+    assert trace.of("e", "x")[0].tobytes() == ys[-1].tobytes()
+
+
+BRANCHES = """HloModule branches, is_scheduled=true
+twice {{ x = f32[4]{{0}} parameter(0)
+ ROOT m = f32[4]{{0}} add(x, x) }}
+square {{ x = f32[4]{{0}} parameter(0)
+ ROOT m = f32[4]{{0}} multiply(x, x) }}
+left {{ x = f32[4]{{0}} parameter(0)
+ ROOT l = f32[4]{{0}} fusion(x), kind=kLoop, calls=twice }}
+right {{ x = f32[4]{{0}} parameter(0)
+ ROOT r = f32[4]{{0}} fusion(x), kind=kLoop, calls=square }}
+ENTRY e {{ k = {selector}[] parameter(0)
+ p = f32[4]{{0}} parameter(1)
+ a = f32[4]{{0}} copy(p)
+ b = f32[4]{{0}} copy(p)
+ ROOT c = f32[4]{{0}} conditional(k, a, b), {branches} }}
+"""
+
+
+@pytest.mark.parametrize("value", [0, 1, 2, -1])
+def test_the_branch_that_is_taken(worker, value) -> None:
+    module = parse_module(BRANCHES.format(selector="s32", branches="branch_computations={left, right}"))
+    trace, _ = watched(worker, module, [np.int32(value), P], "left", "right")
+    left, right = trace.of("left", "l"), trace.of("right", "r")
+    if value == 0:
+        np.testing.assert_array_equal(left[0], P + P)
+        assert right == []
+    else:
+        np.testing.assert_array_equal(right[0], P * P)
+        assert left == []
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_a_branch_by_a_predicate(worker, value) -> None:
+    chosen = "true_computation=left, false_computation=right"
+    module = parse_module(BRANCHES.format(selector="pred", branches=chosen))
+    trace, _ = watched(worker, module, [np.bool_(value), P], "left", "right")
+    assert (len(trace.of("left", "l")), len(trace.of("right", "r"))) == (value, not value)
+
+
+DOUBLED = "".join(
+    f"{name} {{ x = f32[4]{{0}} parameter(0)\n ROOT s = f32[4]{{0}} add(x, x) }}\n" for name in ("g", "h", "i", "j")
+)
+WATCHED = (
+    f"""HloModule m, is_scheduled=true
+f {{ x = f32[4]{{0}} parameter(0)
+ ROOT s = f32[4]{{0}} sine(x) }}
+{DOUBLED}"""
+    """ENTRY e { p = f32[4]{0} parameter(0)
+ a = f32[4]{0} fusion(p), kind=kLoop, calls=g
+ sine = f32[4]{0} fusion(a), kind=kLoop, calls=f
+ b = f32[4]{0} fusion(sine), kind=kLoop, calls=h
+ c = f32[4]{0} fusion(b), kind=kLoop, calls=i
+ ROOT d = f32[4]{0} fusion(c), kind=kLoop, calls=j }"""
+)
+
+
+def test_a_fault_that_goes_away_when_it_is_looked_at_is_told() -> None:
+    """Of five values the one is named that cannot be watched; the others are those of the wrong compiler."""
+    module = parse_module(WATCHED)
+    with Worker(host()) as worker:
+        worker.load(HERE / "wrong_unwatched.py")  # registers the pass
+        trace, tapping = watched(worker, module, [P], "e")
+    assert tapping.disturbing == {("e", Operand("sine"))}
+    assert trace.of("e", "sine") == []
+    np.testing.assert_array_equal(trace.of("e", "a")[0], P + P)
+    np.testing.assert_allclose(trace.of("e", "b")[0], 2 * np.cos(P + P), rtol=1e-6)
+    np.testing.assert_allclose(trace.of("e", "c")[0], 4 * np.cos(P + P), rtol=1e-6)
+
+
+def test_a_right_compiler_is_watched_whole(worker) -> None:
+    trace, tapping = watched(worker, parse_module(WATCHED), [P], "e")
+    assert not tapping.disturbing
+    np.testing.assert_allclose(trace.of("e", "sine")[0], np.sin(P + P), rtol=1e-6)
+
+
+def test_values_of_a_tuple_and_in_a_layout(worker) -> None:
+    module = parse_module("""HloModule m, is_scheduled=true
+f { x = f32[2,3]{0,1} parameter(0)
+ a = f32[2,3]{0,1} add(x, x)
+ n = f32[2,3]{0,1} negate(x)
+ ROOT t = (f32[2,3]{0,1}, f32[2,3]{0,1}) tuple(a, n) }
+ENTRY e { p = f32[2,3]{1,0} parameter(0)
+ c = f32[2,3]{0,1} copy(p)
+ t = (f32[2,3]{0,1}, f32[2,3]{0,1}) fusion(c), kind=kLoop, calls=f
+ a = f32[2,3]{0,1} get-tuple-element(t), index=0
+ b = f32[3,2]{1,0} bitcast(a)
+ ROOT r = f32[3,2]{1,0} copy(b) }""")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    trace, tapping = watched(worker, module, [x], "e")
+    assert not tapping.disturbing
+    np.testing.assert_array_equal(trace.of("e", "t", (1,))[0], -x)
+    np.testing.assert_array_equal(trace.of("e", "a")[0], x + x)
+    np.testing.assert_array_equal(trace.of("e", "b")[0], (x + x).T)
+
+
+def test_windows_hold_every_value_once_and_no_more_than_they_may() -> None:
+    home = LOOP.by_name["e"]
+    operands = [operand for _, operand in every_value(LOOP, "e")]
+    for limit in (1, 16, 32, 1 << 20):
+        windows = list(by_size(home, operands, limit))
+        assert sorted(map(str, (o for w in windows for o in w))) == sorted(map(str, operands))
+        assert all(len(w) == 1 or sum(size_of(home, o) for o in w) <= limit for w in windows)
