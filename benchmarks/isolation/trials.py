@@ -27,6 +27,7 @@ from assay.hlo.printer import print_for_compiler
 from assay.inputs.generate import generate
 from assay.isolate.expressions import live
 from assay.isolate.graph.in_place import Built, judge_kernels
+from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tasks import Judging, Setup, Task
 from assay.llo.files import read_dump
 from assay.report.isolation import PieceResult
@@ -90,7 +91,10 @@ def on_cpu(
 def on_tpu(
     request: api.Request, settings: Settings, worker: Worker, built: Built, place: Place, all_: bool
 ) -> list[PieceResult]:
-    """The rows of the wrong kernel, or of all, of a module that is wrong there, by the HLO of the right one."""
+    """The rows of the wrong kernel, or of all, of a module that is wrong there, by the HLO of the right one. Raises
+    ValueError where libtpu makes the right kernel of the wrong instruction, as of a gather, which it writes by its
+    attributes alone: then nothing is planted.
+    """
     wrong = edited(built.module, KINDS[place.kind], place.computation, place.instruction)
     assert wrong is not None
     with scratch() as folder:
@@ -99,6 +103,9 @@ def on_tpu(
             dump=folder, llo=True, llo_passes="post-delay-converter|final_bundles|deduplication-map",
         )  # fmt: skip
         dump = read_dump(folder / tpu_aot.LLO_FOLDER)
+        right, planted = built.dump.kernel(place.name), dump.kernel(place.name)
+        if right is not None and planted is not None and not difference(right, planted):
+            raise ValueError("libtpu makes the right kernel of it")
 
         def wanted(kernel: object) -> bool:
             return all_ or place.name in kernel.instances  # type: ignore[attr-defined]
