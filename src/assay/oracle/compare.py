@@ -163,7 +163,7 @@ def _judge_float(dtype: DType, mid: Array, rad: Array | None, target: Array) -> 
     bound = _in_units(distance, rad)
     doubtful = finite & ~within
     if doubtful.any():
-        low, high, nan = _allowed(dtype, mid[doubtful], None if rad is None else rad[doubtful])
+        low, high, nan = allowed(dtype, mid[doubtful], None if rad is None else rad[doubtful])
         value = wide[doubtful]
         within[doubtful] = (low <= value) & (value <= high) | (nan & np.isnan(value))
     bound = np.where(within & finite, np.minimum(bound, 1.0), np.maximum(bound, np.nextafter(1.0, 2.0)))
@@ -203,7 +203,7 @@ def _judge_complex(dtype: DType, mid: Array, rad: Array | None, target: Array) -
         # NaN or infinite parts are judged one by one. A finite part beside one has no radius of its own: left alone.
         parts = np.ones(mid.shape, np.bool_)
         for m, t in ((mid.real, wide.real), (mid.imag, wide.imag)):
-            low, high, nan = _allowed(dtype.part, m, radius)
+            low, high, nan = allowed(dtype.part, m, radius)
             number = (low <= t) & (t <= high) | (nan & np.isnan(t))
             same = (m == t) | (np.isnan(m) & np.isnan(t))
             parts &= np.where(np.isfinite(m), number | ~whole, same)
@@ -223,7 +223,7 @@ def _judge_complex(dtype: DType, mid: Array, rad: Array | None, target: Array) -
     return _Judgement(~within, masked, None, distance, ulps, bound, signed)
 
 
-def _allowed(dtype: DType, mid: Array, rad: Array | None) -> tuple[Array, Array, Array]:
+def allowed(dtype: DType, mid: Array, rad: Array | None) -> tuple[Array, Array, Array]:
     """Least and greatest number that a ball of finite `mid` may be stored as, and whether it may overflow to a NaN."""
     low, high = (mid, mid) if rad is None else (mid - rad, mid + rad)
     if rad is not None:
