@@ -49,7 +49,7 @@ class EachKernel:
         given = zip(computation.operands(instruction), operands, strict=True)
         try:
             with np.errstate(all="ignore"):
-                found = self._steps.step(computation, instruction, [_balls(o.shape, value) for o, value in given])
+                found = self._steps.step(computation, instruction, [balls_of(o.shape, value) for o, value in given])
         except AssayError:
             self.unjudged.add(instruction.name)
             return
@@ -70,11 +70,11 @@ class EachKernel:
             )
 
 
-def _balls(shape: Shape, value: Value) -> Balls:
+def balls_of(shape: Shape, value: Value) -> Balls:
     """Exact, but for what nobody wrote, which is undecided."""
     if isinstance(shape, TupleShape):
         assert isinstance(value, tuple)
-        return tuple(_balls(s, v) for s, v in zip(shape.elements, value, strict=True))
+        return tuple(balls_of(s, v) for s, v in zip(shape.elements, value, strict=True))
     if not isinstance(shape, ArrayShape) or not isinstance(value, Pair):
         return Token()
     return replace(from_array(shape.dtype, value.first), und=value.unwritten)
