@@ -9,7 +9,6 @@ import pytest
 
 from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
-from assay.inputs.generate import generate
 from assay.oracle.intent import CONSTANT, DOMAIN, INPUT, OVERFLOW, UNKNOWN, holds_constants, sources
 from assay.reference.evaluator import evaluate
 from assay.reference.policies import for_target
@@ -164,13 +163,15 @@ def test_no_infinity_comes_from_nowhere(dtype: str) -> None:
     assert met > 400
 
 
-@pytest.mark.parametrize("input_class", ["edges", "log-uniform"])
-def test_no_infinity_comes_from_nowhere_in_a_program(input_class: str) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_no_infinity_comes_from_nowhere_in_a_program(seed: int) -> None:
     """A program of many sorts: all it makes of finite arguments has a source that is no argument."""
     module = parse_module(MANY)
-    arguments = generate(module, 3, input_class)
-    with np.errstate(all="ignore"):
-        arguments = [np.where(np.isfinite(a), a, np.float32(2)) if a.dtype.kind == "f" else a for a in arguments]
+    rng = np.random.default_rng(seed)
+    x, y = (np.ldexp(rng.standard_normal((8, 8)), rng.integers(-90, 90, (8, 8))).astype(np.float32) for _ in range(2))
+    x[0, :4] = 0
+    y[0, :2] = 0
+    arguments = [x, y, rng.integers(0, 8, 4).astype(np.int32)]
     result = flatten(evaluate(module, arguments, for_target("cpu")).value)
     found = sources(module, ())
     broken = [bool((~np.isfinite(b.mid)).any()) for b in result if isinstance(b, Ball)]

@@ -1,6 +1,7 @@
 """Judges one piece on a target that runs: cheapest first, with an independent vote before anything is told.
 
-Each set of inputs is judged by the reference; where the target agrees, that is the end of it. A mismatch asks the same
+Each set of inputs is judged by the reference; where the target agrees, that is the end of it. Where much of the result
+leaves a domain or a range, which is no evidence, it is judged on tamer arguments as well. A mismatch asks the same
 target once more for the piece with nothing fused and every declared rounding in place: where that agrees with the
 reference, two independent ways stand against one. Where the reference cannot judge, the two forms of the target are
 compared and what they say is told, but the verdict stays `unverified`: one compiler wrote them both.
@@ -20,19 +21,25 @@ from assay.checking.api import DEFAULT_CLASSES, Request, inputs_for
 from assay.checking.bounds import Settings, Step
 from assay.checking.judge import judge, refusal, same_bits
 from assay.checking.target import Executed
-from assay.errors import AssayError, InputError, Unsupported
+from assay.errors import AssayError, InputError
 from assay.hlo.printer import print_for_compiler
 from assay.isolate.graph.piece import Piece
 from assay.isolate.graph.rank import severity
+from assay.isolate.graph.tamer import TOLERATED, tamer
 from assay.isolate.graph.unfused import unfused
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Array, Program
-from assay.report.isolation import PieceResult
+from assay.report.isolation import FINDINGS, PieceResult
 from assay.report.result import CaseResult
 from assay.toolchain import Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
 
-EXACT = {"xla_allow_excess_precision": "false"}
+FUSING = "fusion,dot-library-rewriter,algsimp,cse,simplify-fp-conversions"
+"""XLA:CPU's passes, by its own dumps, that fuse or that write one operation as another."""
+
+REPEATS = 4
+"""Further runs before a mismatch is told: two that are wrong alike may be chance where a race is rarely won."""
+
 ANEW = "the compiler does not take the piece as it is, so it was compiled anew"
 
 
@@ -53,11 +60,9 @@ def judge_piece(
     """
     start = time.monotonic()
     program = program_of(piece)
-    cases = list(_cases(program, worker, request, settings, step, given))
-    case, votes = max(cases, key=lambda pair: severity(_row(*pair)))
-    row = _row(case, votes)
+    cases = list(_cases(program, worker, request, replace(settings, skipped=True), step, given))
     return replace(
-        row,
+        _spoken(cases),
         key=key,
         group=group,
         name=piece.name,
@@ -74,6 +79,28 @@ def program_of(piece: Piece) -> Program:
 
 
 Judged = tuple[CaseResult, Mapping[str, str]]
+
+
+def _spoken(cases: Sequence[Judged]) -> PieceResult:
+    """One row for several sets of inputs: a finding; else the agreement with most evidence; else the first doubt."""
+    rows = [_row(*pair) for pair in cases]
+    worst = max(rows, key=severity)
+    agreeing = [row for row in rows if row.verdict is Verdict.AGREE]
+    if worst.verdict in FINDINGS or not agreeing:
+        return worst
+    best = min(agreeing, key=_unseen)
+    doubts = [f"not judged on {row.inputs}: {row.why}" for row in rows if row.verdict is not Verdict.AGREE]
+    notes = tuple(dict.fromkeys([*(note for row in agreeing for note in row.notes), *doubts]))
+    left = [case.masked.leaving for case, _ in cases if case.masked is not None and case.masked.left]
+    if left and _unseen(best) == 1.0:
+        why = f"every element leaves a domain or a range, on all inputs that were tried ({', '.join(left[0])})"
+        return replace(best, verdict=Verdict.UNVERIFIED, why=why, notes=notes)
+    return replace(best, inputs="; ".join(row.inputs for row in agreeing), notes=notes)
+
+
+def _unseen(row: PieceResult) -> float:
+    """The share of elements that are no evidence."""
+    return (row.undecided + row.masked) / row.elements if row.elements else 0.0
 
 
 def _cases(
@@ -104,8 +131,11 @@ def _cases(
             if _uncompiled(found):
                 yield replace(found, verdict=Verdict.UNVERIFIED, why=f"alone it does not compile: {found.why}"), {}
                 return
-            yield found, _votes(found, target, settings, step)
-            if found.verdict is not Verdict.AGREE or exact:
+            yield _voted(found, target, settings, step)
+            if found.verdict is Verdict.AGREE and (other := _tamer(found, target, settings, step)) is not None:
+                found = other
+                yield _voted(found, target, settings, step)
+            if found.verdict in FINDINGS or not found.outputs or exact:
                 return
     finally:
         target.close()
@@ -123,33 +153,76 @@ def _judged(
         return CaseResult(name, inputs, Verdict.UNVERIFIED, str(error), arguments=tuple(arguments))
 
 
+def _tamer(result: CaseResult, target: Executed, settings: Settings, step: Step) -> CaseResult | None:
+    """The same on tamer arguments, where too many elements leave a domain or a range; None where that is not so."""
+    masked, elements = result.masked, sum(output.elements for output in result.outputs)
+    if masked is None or masked.left <= TOLERATED * elements:
+        return None
+    module = target.program.module
+    assert module is not None
+    step("looking for tamer arguments")
+    try:
+        found = tamer(module, result.arguments, settings)
+    except AssayError:
+        return None
+    if found is None:
+        return None
+    words, arguments = found
+    other = _judged(target, arguments, f"{result.inputs}, of each {words}", settings, step, False)
+    assert other is not None
+    share = f"{masked.left / elements:.0%} of the elements leave a domain or a range"
+    return replace(other, notes=(*other.notes, f"{result.inputs}: {share}, so it was judged on tamer ones as well"))
+
+
 def _uncompiled(result: CaseResult) -> bool:
     """Whether the piece did not even compile. It did so in the graph: the form it was given in is to blame, our own."""
     died = result.verdict in (Verdict.CRASH, Verdict.HANG) and " during compile" in result.why
     return died or result.verdict is Verdict.INVALID
 
 
+def _voted(result: CaseResult, target: Executed, settings: Settings, step: Step) -> Judged:
+    """A case, with what target, unfused form and reference say. Its last word on a mismatch: that it is there again."""
+    if result.verdict is Verdict.MISMATCH and (differing := _differing(result, target, settings)):
+        result = replace(result, verdict=Verdict.NONDETERMINISTIC, klass=None, why=differing)
+    return result, _votes(result, target, settings, step)
+
+
+def _differing(result: CaseResult, target: Executed, settings: Settings) -> str:
+    """Whether further runs differ, in words."""
+    runs: list[list[Array]] = []
+    try:
+        for _ in range(REPEATS // 2):
+            runs.extend(target.outputs(result.arguments, settings.options, {}, lambda _: None, True))
+    except AssayError as error:
+        return f"it gave a wrong result twice and did not run again: {one_line(str(error))}"
+    except WorkerDied as death:
+        return f"it gave a wrong result twice and did not run again: {death.detail}"
+    apart = sum(not all(map(same_bits, runs[0], run)) for run in runs)
+    return f"{apart} of {len(runs)} further runs differ from the first of them" if apart else ""
+
+
 def _votes(result: CaseResult, target: Executed, settings: Settings, step: Step) -> Mapping[str, str]:
-    """What target, unfused form and reference say, where they are not of one mind or one of them says nothing."""
     if result.verdict is Verdict.AGREE:
         return {"target": "agrees", "reference": "judges"}
     if result.verdict in (Verdict.CRASH, Verdict.HANG, Verdict.INVALID) or not result.arguments:
         return {"target": result.why}
     step("asking the same target for the unfused form")
+    strict = replace(settings, options=_unfusing(settings.options))
     try:
-        other = without_fusions(target.program)
-    except Unsupported as missing:
-        return _told(result, f"none: {missing}")
-    strict = replace(settings, options={**settings.options, **EXACT})
-    with closing(Executed(target.worker, other)) as second:
-        if result.verdict is Verdict.UNVERIFIED:
-            return _told(result, _alike(target, second, result.arguments, settings, strict))
-        try:
-            vote = judge(other, result.arguments, result.inputs, second, strict, step)
-        except AssayError as error:
-            return _told(result, f"none: {error}")
+        with closing(Executed(target.worker, without_fusions(target.program))) as second:
+            if result.verdict is Verdict.UNVERIFIED:
+                return _told(result, _alike(target, second, result.arguments, settings, strict))
+            vote = judge(second.program, result.arguments, result.inputs, second, strict, step)
+    except AssayError as error:
+        return _told(result, f"none: {one_line(str(error))}")
     assert vote is not None
     return _told(result, _say(vote))
+
+
+def _unfusing(options: Mapping[str, str]) -> dict[str, str]:
+    """Options that keep apart what is given apart, with every declared rounding in place."""
+    disabled = ",".join(filter(None, (options.get("xla_disable_hlo_passes"), FUSING)))
+    return {**options, "xla_allow_excess_precision": "false", "xla_disable_hlo_passes": disabled}
 
 
 def without_fusions(program: Program) -> Program:
