@@ -49,6 +49,10 @@ def command(
         str | None, typer.Option(help="Versions to look at, e.g. jax==0.12.0.1; the jax beside assay if not given.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that judge pieces.")] = 2,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Judge on a Ray cluster instead: its address, `auto`, or `local`. Needs assay-xla[ray]."),
+    ] = None,
     filter_: Annotated[
         list[str] | None,
         typer.Option("--filter", help=f"Only pieces that match FIELD=GLOB, one of {', '.join(FIELDS)}. Repeatable."),
@@ -104,6 +108,7 @@ def command(
     )
     options = Options(
         jobs,
+        ray,
         tuple(_filter(text) for text in filter_ or ()),
         None if shard is None else parse_shard(shard),
         resume,

@@ -21,7 +21,7 @@ from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_module
 from assay.isolate.graph import in_place
-from assay.isolate.graph.crew import rows
+from assay.isolate.graph.crew import rows, rows_on_ray
 from assay.isolate.graph.cut import cut
 from assay.isolate.graph.kernels import alone, kernels, running, without_kernel
 from assay.isolate.graph.keys import Distinct, dedupe
@@ -44,11 +44,13 @@ from assay.toolchain.outcomes import one_line
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """filters: (field, glob), all must match; see FIELDS. out: a folder for
-    reproducers. whole: whether the program is judged as well. trace: whether pieces get what the graph hands to them.
+    """ray: the address of a cluster that judges in place of `jobs` processes. filters: (field, glob), all must match;
+    see FIELDS. out: a folder for reproducers. whole: whether the program is judged as well. trace: whether pieces get
+    what the graph hands to them.
     """
 
     jobs: int = 2
+    ray: str | None = None
     filters: tuple[tuple[str, str], ...] = ()
     shard: Shard | None = None
     resume: bool = False
@@ -125,7 +127,7 @@ class Run:
         by_key = {task.key: task for task in todo}
         found = dict(before)
         with ExitStack() as open_:
-            for row in rows(setup, self._with_values(graph, todo, open_), self.options.jobs):
+            for row in self._rows(setup, self._with_values(graph, todo, open_)):
                 if row.verdict in FINDINGS:
                     alone = _alone(graph.module, by_key[row.key])
                     row = self._with_reproducer(alone, row)
@@ -155,6 +157,11 @@ class Run:
             seconds=graph.seconds,
             notes=tuple(notes),
         )
+
+    def _rows(self, setup: Setup, tasks: Iterator[Task]) -> Iterator[PieceResult]:
+        if self.options.ray is not None:
+            return rows_on_ray(setup, tasks, self.options.ray)
+        return rows(setup, tasks, self.options.jobs)
 
     # ---- what is to be judged
 
