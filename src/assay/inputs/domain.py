@@ -15,6 +15,7 @@ class Domain:
     ordered, distinct: what an instruction promises of its indices (indices_are_sorted, unique_indices); `vector` is
     then the dimension that holds the components of one index, None where each element is one.
     steps: it bounds a loop. definite: a matrix that is factored or solved with, to be symmetric positive definite.
+    nonzero: the least magnitude, of what zero would be wrong for (a divisor).
     fan_in: terms in each sum of products with it as weights; 0 for all but weights.
     """
 
@@ -27,6 +28,7 @@ class Domain:
     steps: bool = False
     definite: bool = False
     fan_in: int = 0
+    nonzero: float = 0.0
 
     @property
     def bounded(self) -> bool:
@@ -50,6 +52,7 @@ class Domain:
             self.steps or other.steps,
             self.definite or other.definite,
             self.fan_in or other.fan_in,
+            max(self.nonzero, other.nonzero),
         )
 
 

@@ -1,186 +1,246 @@
 """Finds what a program can use as the value of each of its parameters.
 
-What instructions ask of their operands (`demands`) is followed back from value to value until it meets the parameters
-of the entry: through tuples, calls, fusions, conditionals and loops. A demand that arises inside a computation holds
-for all its callers; one that comes in with the result of a call goes out to that call's operands alone. Each value is
-visited a bounded number of times, so that the walk is linear in the size of the module.
+Planned in rounds: where each parameter's array will lie under a class of inputs (`boxes`) is followed forward through
+the whole module; what some instruction needs and does not get is followed back, and narrows the boxes. Nothing is
+narrowed for a need that is met, so that ordinary programs get ordinary inputs. All of it is advice for drawing inputs,
+never a condition: a program is right or wrong on any input.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+import dataclasses
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
-from assay.errors import AssayError
-from assay.hlo import attributes
-from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import ArrayShape, Shape, TupleShape
-from assay.inputs.demands import SEEDS, TRANSFERS
+from assay.hlo.module import Module
+from assay.hlo.shape import ArrayShape
 from assay.inputs.domain import ANY, Domain
+from assay.inputs.flat import Node, flatten
+from assay.inputs.rules.rule import View
+from assay.inputs.span import ANY_NUMBER, INF, Span, inward, limits
+from assay.inputs.traits import traits
+from assay.inputs.walk import Walk
 
-VISITS = 4
-"""How often one value is looked at again because more is asked of it."""
+ROUNDS = 6
+ATTEMPTS = 3
+"""Plans that are tried, with other choices where there is one; the one that leaves the least unmet is taken."""
 
-Path = tuple[int, ...]
-Site = tuple["Site | None", str, str]
-"""A call through which a demand came in: the site through which its caller's came, the caller and the call by name."""
+Box = Callable[[ArrayShape, Domain], Span]
+"""Where the elements of an array of a class lie before anything is known of it but its traits."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
-    """One array: an instruction's, or the element at `path` of its tuple, seen from `site` (None: from anywhere)."""
+class Plan:
+    """What is known of a module for one class of inputs.
 
-    site: Site | None
-    computation: str
-    name: str
-    path: Path = ()
+    boxes: where each parameter's array will lie. asked: to what the module's needs narrow it. domains: both and the
+    traits, for drawing. view: what each value may be then. unmet: needs that are not met: node, what it should be, and
+    the node that asks.
+    """
+
+    walk: Walk
+    boxes: tuple[Span, ...]
+    asked: tuple[Span, ...]
+    domains: tuple[Domain, ...]
+    view: View
+    unmet: tuple[tuple[int, Span, int], ...]
 
 
-def domains(module: Module) -> list[Domain]:
+_last: tuple[Module, Walk] | None = None
+
+
+def walk_of(module: Module) -> Walk:
+    """The module made flat; the last one is kept, for classes of inputs come one after another."""
+    global _last
+    if _last is None or _last[0] is not module:
+        _last = (module, Walk.of(flatten(module)))
+    return _last[1]
+
+
+def domains(module: Module, box: Box | None = None) -> list[Domain]:
     """One domain for each array among the entry's parameters, tuples flattened."""
-    walk = _Walk(module)
-    walk.seed()
-    walk.run()
-    return [
-        walk.known.get(_Value(None, module.entry_name, parameter.name, path), ANY)
-        for parameter in module.entry.parameters
-        for path in _array_paths(parameter.shape)
+    return list(plan(module, box).domains)
+
+
+def plan(module: Module, box: Box | None = None, partial: bool = False) -> Plan:
+    """A plan for inputs of a class whose arrays lie in `box`, by default of ordinary values.
+
+    partial: where not every need can be met, whether to go as far towards all as there is a way, or to leave those out.
+    """
+    walk = walk_of(module)
+    flat = walk.flat
+    # Constants and iotas are all that handing on traits asks of a view.
+    first = walk.forward([limits(flat.nodes[k].dtype) for k in flat.parameters], likely=True)
+    known = traits(flat, first)
+    kinds = [known.get(k, ANY) for k in flat.parameters]
+    defaults = [
+        (box or ordinary)(flat.nodes[k].shape, domain) for k, domain in zip(flat.parameters, kinds, strict=True)
     ]
+    usual = box is None or box is ordinary
+    # Ordinary values do not overflow after many sums: it is the bounds that are too wide by then.
+    hopeless = {(k, k) for k, sums in enumerate(walk.sums()) if sums > SUMS} if usual else set()
+    found = _best(walk, defaults, hopeless)
+    for _ in range(min(3, _effort(walk))):
+        # What cannot be met must not bend the inputs: plan again without it. Indices are better nearly in range.
+        more = {(k, by) for k, _, by in found[3] if flat.nodes[k].dtype.is_float}
+        if partial or not more:
+            break
+        hopeless |= more
+        found = _best(walk, defaults, hopeless)
+    boxes, asked, view, _ = found
+    made = [
+        _domain(flat.nodes[k], *four, usual=usual)
+        for k, four in zip(flat.parameters, zip(boxes, asked, defaults, kinds, strict=True), strict=True)
+    ]
+    unmet = _movable(walk, walk.unmet(view))
+    return Plan(walk, tuple(boxes), tuple(asked), tuple(made), view, tuple(unmet))
 
 
-def _array_paths(shape: Shape, path: Path = ()) -> list[Path]:
-    if isinstance(shape, TupleShape):
-        return [p for k, element in enumerate(shape.elements) for p in _array_paths(element, (*path, k))]
-    return [path] if isinstance(shape, ArrayShape) else []
+SUMS = 3
+"""Long sums on one way, each taken to be wider than it is, after which a bound beyond a type says little."""
 
 
-# Opcodes whose operands are the parameters of what they call, one for one.
-_CALLS = ("call", "fusion", "async-start", "map")
+_Found = tuple[list[Span], list[Span], View, list[tuple[int, Span, int]]]
 
 
-@dataclass(slots=True)
-class _Walk:
-    module: Module
-    known: dict[_Value, Domain] = field(default_factory=dict)
-    visits: dict[_Value, int] = field(default_factory=dict)
-    pending: deque[_Value] = field(default_factory=deque)
-    callers: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-
-    def seed(self) -> None:
-        for computation in self.module.computations:
-            for instruction in computation.instructions:
-                for callee in attributes.called(instruction):
-                    self.callers.setdefault(callee, []).append((computation.name, instruction.name))
-                self._seed(computation, instruction)
-
-    def _seed(self, computation: Computation, instruction: Instruction) -> None:
-        if instruction.opcode == "while":
-            condition = self.module.by_name.get(attributes.computation(instruction, "condition"))
-            if condition is not None:
-                self.ask(_Value(None, condition.name, condition.root_name), Domain(steps=True))
-        rule = SEEDS.get(instruction.opcode)
-        if rule is None:
-            return
-        try:
-            demands = list(rule(computation, instruction))
-        except (AssayError, AssertionError, IndexError, ValueError):
-            return  # a malformed instruction is for the evaluator to complain of
-        for operand, domain in demands:
-            self.ask(_Value(None, computation.name, instruction.operands[operand]), domain)
-
-    def ask(self, value: _Value, domain: Domain) -> None:
-        old = self.known.get(value, ANY)
-        new = old.merged(domain)
-        if new == old:
-            return
-        self.known[value] = new
-        visits = self.visits.get(value, 0)
-        if visits < VISITS:
-            self.visits[value] = visits + 1
-            self.pending.append(value)
-
-    def run(self) -> None:
-        # Demands that come in through calls multiply with the call sites; past any sensible number they are dropped.
-        budget = 20_000 + 10 * sum(len(c.instructions) for c in self.module.computations)
-        while self.pending and budget:
-            budget -= 1
-            value = self.pending.popleft()
-            computation = self.module.by_name[value.computation]
-            self.visit(value, computation, computation.by_name[value.name], self.known[value])
-
-    def visit(self, value: _Value, computation: Computation, instruction: Instruction, asked: Domain) -> None:
-        opcode = instruction.opcode
-        if opcode == "parameter":
-            self.leave(value, instruction, asked)
-        elif opcode == "get-tuple-element":
-            index = attributes.integer(instruction, "index")
-            self.ask(self.operand(value, instruction, 0, (index, *value.path)), asked)
-        elif opcode == "tuple" and value.path:
-            self.ask(self.operand(value, instruction, value.path[0], value.path[1:]), asked)
-        elif opcode == "opt-barrier":
-            self.ask(self.operand(value, instruction, 0, value.path), asked)
-        elif opcode == "while":
-            if self.invariant(instruction, value.path):
-                self.ask(self.operand(value, instruction, 0, value.path), asked)
-        elif opcode in ("call", "fusion", "conditional"):
-            for name in attributes.called(instruction):
-                callee = self.module.by_name[name]
-                site = (value.site, value.computation, value.name)
-                self.ask(_Value(site, name, callee.root_name, value.path), asked)
-        elif opcode == "sort" and (value.path or len(instruction.operands) == 1):
-            self.ask(
-                self.operand(value, instruction, value.path[0] if value.path else 0, ()), Domain(asked.low, asked.high)
-            )
-        elif not value.path and opcode in TRANSFERS and not _is_tuple(instruction.shape):
-            for operand, domain in TRANSFERS[opcode](computation, instruction, asked):
-                if domain:
-                    self.ask(self.operand(value, instruction, operand, ()), domain)
-
-    def operand(self, value: _Value, instruction: Instruction, operand: int, path: Path) -> _Value:
-        return _Value(value.site, value.computation, instruction.operands[operand], path)
-
-    def leave(self, value: _Value, parameter: Instruction, asked: Domain) -> None:
-        """From a computation's parameter to the operands of its calls."""
-        if value.site is not None:
-            outer, caller, call = value.site
-            self._argument(outer, caller, call, value, parameter, asked)
-            return
-        for caller, call in self.callers.get(value.computation, ()):
-            self._argument(None, caller, call, value, parameter, asked)
-
-    def _argument(
-        self, site: Site | None, caller: str, call: str, value: _Value, parameter: Instruction, asked: Domain
-    ) -> None:
-        instruction = self.module.by_name[caller].by_name[call]
-        number = parameter.parameter_number or 0
-        if instruction.opcode in _CALLS:
-            operand = number
-        elif instruction.opcode == "while":
-            operand = 0
-        elif instruction.opcode == "conditional":
-            # A computation may stand for several branches; each has an operand of its own, after the selector.
-            for branch, name in enumerate(attributes.branches(instruction)):
-                if name == value.computation:
-                    self.ask(_Value(site, caller, instruction.operands[branch + 1], value.path), asked)
-            return
-        else:
-            return
-        if operand < len(instruction.operands):
-            self.ask(_Value(site, caller, instruction.operands[operand], value.path), asked)
-
-    def invariant(self, loop: Instruction, path: Path) -> bool:
-        """Whether the loop hands on the element at `path` of its state as it is."""
-        body = self.module.by_name[attributes.computation(loop, "body")]
-        root = body.root
-        if root.opcode != "tuple" or not path:
-            return False
-        element = body.by_name[root.operands[path[0]]]
-        return (
-            element.opcode == "get-tuple-element"
-            and attributes.integer(element, "index") == path[0]
-            and body.by_name[element.operands[0]].opcode == "parameter"
-        )
+def _effort(walk: Walk) -> int:
+    """How often a large module is walked: planning takes a second or two for ten thousand instructions."""
+    return max(1, 20_000 // (len(walk.flat.nodes) + 1))
 
 
-def _is_tuple(shape: Shape) -> bool:
-    return isinstance(shape, TupleShape)
+def _best(walk: Walk, defaults: list[Span], without: set[tuple[int, int]]) -> _Found:
+    best: _Found | None = None
+    for attempt in range(min(ATTEMPTS, _effort(walk))):
+        found = _planned(walk, defaults, attempt, without)
+        if best is None or len(found[3]) < len(best[3]):
+            best = found
+        if not best[3]:
+            break
+    assert best is not None
+    return best
+
+
+def _planned(walk: Walk, defaults: list[Span], attempt: int, without: set[tuple[int, int]]) -> _Found:
+    flat = walk.flat
+    place = {number: k for k, number in enumerate(flat.parameters)}
+    asked = [ANY_NUMBER] * len(defaults)
+    boxes = list(defaults)
+    view = walk.forward(boxes, likely=True, attempt=attempt)
+    unmet = _movable(walk, walk.unmet(view), without)
+    wanted = sorted(unmet + _movable(walk, walk.wishes(view)), key=lambda need: need[0])
+    for _ in range(min(ROUNDS, 1 + _effort(walk))):
+        if not wanted:
+            break
+        changed = False
+        # What leaves its type is judged by bounds that are far too wide after many products: it may cost some of an
+        # array's range, not all of it.
+        for needs, least in (
+            ([n for n in wanted if n[0] != n[2]], 2.0**-12),
+            ([n for n in wanted if n[0] == n[2]], 2.0**-4),
+        ):
+            reached, _ = walk.narrowed(view, needs)
+            for number, span in reached.items():
+                k, node = place[number], flat.nodes[number]
+                met = asked[k].meet(span)
+                if met == asked[k] or met.meet(limits(node.dtype)).empty:
+                    continue
+                box = fitted(node, defaults[k], met)
+                if node.dtype.is_float and _withered(box, defaults[k], least):
+                    continue
+                asked[k], boxes[k], changed = met, box, True
+        if not changed:
+            break
+        view = walk.forward(boxes, likely=True, attempt=attempt)
+        wanted = unmet = _movable(walk, walk.unmet(view), without)
+    return boxes, asked, view, unmet
+
+
+def _movable(
+    walk: Walk, needs: list[tuple[int, Span, int]], without: Collection[tuple[int, int]] = ()
+) -> list[tuple[int, Span, int]]:
+    """Those that inputs can do something about, those next to the parameters first."""
+    found = (need for need in needs if walk.flat.moving[need[0]] and (need[0], need[2]) not in without)
+    return sorted(found, key=lambda need: need[0])
+
+
+def _withered(box: Span, default: Span, least: float) -> bool:
+    """Whether next to nothing is left of what a class draws: such inputs would show nothing."""
+    return not box.low < box.high or box.most < least * min(1.0, default.most)
+
+
+def fitted(node: Node, default: Span, asked: Span) -> Span:
+    """The part of the default that is asked for; where that is next to nothing, something as wide beside it."""
+    inside = limits(node.dtype)
+    asked = inward(node.dtype, asked.meet(inside))
+    if not node.dtype.is_float and asked.finite and asked != inside:
+        return asked
+    both = default.meet(asked)
+    width = default.high - default.low
+    if not both.empty and (both.high - both.low >= width / 64 or both.high - both.low == asked.high - asked.low):
+        return both
+    low, high = asked.low, asked.high
+    if low >= default.high - width / 64:
+        high = min(high, low + max(width, abs(low)))
+    elif high <= default.low + width / 64:
+        low = max(low, high - max(width, abs(high)))
+    else:
+        low, high = max(low, default.low), min(high, default.high)
+    return inward(node.dtype, Span(low, high, asked.gap if low < 0 < high else 0.0)) if low <= high else asked
+
+
+def ordinary(shape: ArrayShape, domain: Domain) -> Span:
+    """Where most of the class `normal` lies."""
+    dtype = shape.dtype
+    ends = limits(dtype)
+    if dtype.is_float:
+        most = NORMAL * 2.0 ** -weight_shift(domain.fan_in)
+        if dtype.mantissa == 0:
+            return Span(ends.low, most).meet(ends)
+        return Span(max(ends.low, -most), min(ends.high, most))
+    if dtype.is_complex or dtype.kind == "pred" or dtype.bits <= 16:
+        return ends
+    if not shape.dims or domain.steps:
+        return Span(1, 16)
+    return ends if dtype.kind == "unsigned" else Span(-100, 100)
+
+
+NORMAL = 3.0
+"""What is taken for the greatest of an array of normal numbers when inputs are planned; a few in a thousand are not."""
+FARTHEST = 6.5
+"""A normal number is beyond this once in 10**10."""
+
+
+def weight_shift(terms: int) -> int:
+    """The power of two nearest to the root of the number of terms, by which weights are scaled."""
+    if terms <= 1:
+        return 0
+    return round(0.5 * math.log2(terms))
+
+
+def _domain(node: Node, box: Span, asked: Span, default: Span, kind: Domain, usual: bool) -> Domain:
+    """What to tell those who draw: bounds only where the class would leave them."""
+    if asked == ANY_NUMBER or node.dtype.kind == "pred" or node.dtype.is_complex:
+        return kind
+    if not node.dtype.is_float:
+        low = asked.low if asked.low > -INF else box.low
+        high = asked.high if asked.high < INF else box.high
+        if asked.low == -INF and asked.high == INF:
+            return dataclasses.replace(kind, nonzero=asked.gap)
+        return dataclasses.replace(kind, low=low, high=max(low, high), nonzero=asked.gap if low < 0 < high else 0)
+    reach = FARTHEST / NORMAL if usual else 1.0
+    low, high = (end * reach for end in (default.low, default.high))
+    if asked.low <= low and asked.high >= high:
+        return dataclasses.replace(kind, nonzero=asked.gap)
+    if 0 <= asked.low <= FLOOR and asked.high >= high and default.low < 0:
+        return dataclasses.replace(kind, positive=True)
+    if asked.low <= default.low:
+        box = box._replace(low=max(low, asked.low))
+    if asked.high >= default.high:
+        box = box._replace(high=min(high, asked.high))
+    box = inward(node.dtype, box)
+    return dataclasses.replace(kind, low=box.low, high=box.high, nonzero=box.gap if box.low < 0 < box.high else 0.0)
+
+
+FLOOR = 2.0**-7
+"""What a positive array has at least."""
