@@ -17,7 +17,7 @@ from kinds import KINDS
 
 from assay.checking import api
 from assay.checking.bounds import Bounds, Settings
-from assay.checking.target import stored
+from assay.checking.target import same_number, stored
 from assay.checking.weigh import weigh
 from assay.hlo.attributes import called
 from assay.hlo.fingerprint import computation_fingerprint
@@ -30,6 +30,7 @@ from assay.isolate.graph.in_place import Built, judge_kernels
 from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tasks import Judging, Setup, Task
 from assay.llo.files import read_dump
+from assay.reference.value import Ball
 from assay.report.isolation import PieceResult
 from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
@@ -113,17 +114,23 @@ def on_tpu(
         return list(judge_kernels(built.module, dump, request, settings, wanted=wanted))
 
 
-def equivalent(alone: Module, place: Place, settings: Settings, classes: Sequence[str]) -> bool:
-    """Whether the wrong piece gives, on the inputs that were tried, what the right one may."""
+def unseen(alone: Module, place: Place, settings: Settings, classes: Sequence[str]) -> str:
+    """Of a fault that was not found: `equivalent` where in exact arithmetic the wrong piece gives the right one's
+    numbers on the inputs that were tried, `inside` where it gives what rounding allows the right one to give, else
+    nothing.
+    """
     names = [c.name for c in reachable(alone) if place.instruction in c.by_name]
     if len(names) != 1:
-        return False
+        return ""
     wrong = edited(alone, KINDS[place.kind], names[0], place.instruction)
     assert wrong is not None
+    same = True
     for name in classes:
         arguments = generate(alone, 0, name) if alone.entry.parameters else []
         right = Bounds(alone, arguments, settings, flushed=settings.device_flushes)
         other = Bounds(wrong, arguments, settings, flushed=settings.device_flushes)
         if weigh(right, stored(other.middle())).outside:
-            return False
-    return True
+            return ""
+        pairs = zip(right.middle(), other.middle(), strict=True)
+        same &= all(bool(same_number(a, b).all()) for a, b in pairs if isinstance(a, Ball) and isinstance(b, Ball))
+    return "equivalent" if same else "inside"
