@@ -97,6 +97,17 @@ ENTRY e { p = f32[2,3,4]{0,2,1} parameter(0)
     np.testing.assert_array_equal(smaller, x[:, :, 1] < 9)
 
 
+def test_many_parameters_and_results(worker) -> None:
+    """Hundreds: whatever they are called in the program that stands in for the module, it is no type's name."""
+    count = 300
+    parameters = "\n ".join(f"x{n} = f32[] parameter({n})" for n in range(count))
+    made = "\n ".join(f"y{n} = f32[] negate(x{n})" for n in range(count))
+    root = f"ROOT t = ({', '.join(['f32[]'] * count)}) tuple({', '.join(f'y{n}' for n in range(count))})"
+    text = f"HloModule m, is_scheduled=true\nENTRY e {{ {parameters}\n {made}\n {root} }}"
+    outputs = worker.run(worker.compile(text, "hlo-optimized"), [np.float32(n) for n in range(count)])
+    np.testing.assert_array_equal(outputs, -np.arange(count))
+
+
 def test_what_does_not_parse_is_refused_and_the_hook_is_gone(worker) -> None:
     with pytest.raises(RequestRefused):
         worker.compile("HloModule m ENTRY e { ROOT p = f32[2] negate(q) }", "hlo-optimized")

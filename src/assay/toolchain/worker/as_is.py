@@ -66,7 +66,7 @@ def unordered(module) -> list:
 def stand_in(module):
     """An unoptimized HloModule that takes and gives what `module` does, in the layouts that a program begins with."""
     program = computation_of(module).program_shape()
-    lines = [f"  p{n} = {spell(shape)} parameter({n})" for n, shape in enumerate(program.parameter_shapes())]
+    lines = [f"  parameter.{n} = {spell(shape)} parameter({n})" for n, shape in enumerate(program.parameter_shapes())]
     root = zeros(program.result_shape(), lines)
     lines[-1] = lines[-1].replace(f"  {root} =", f"  ROOT {root} =")
     text = "HloModule stand_in\n\nENTRY e {\n" + "\n".join(lines) + "\n}\n"
@@ -77,15 +77,15 @@ def zeros(shape, lines: list) -> str:
     """Adds instructions that make a value of that shape; the name of the last."""
     if shape.is_tuple():
         parts = ", ".join(zeros(part, lines) for part in shape.tuple_shapes())
-        lines.append(f"  r{len(lines)} = {spell(shape)} tuple({parts})")
+        lines.append(f"  value.{len(lines)} = {spell(shape)} tuple({parts})")
     elif not shape.is_array():
-        lines.append(f"  r{len(lines)} = token[] after-all()")
+        lines.append(f"  value.{len(lines)} = token[] after-all()")
     else:
         dtype = xla_dtype(shape.numpy_dtype())
         value = "false" if dtype == "pred" else "(0, 0)" if dtype.startswith("c") else "0"
-        lines.append(f"  c{len(lines)} = {dtype}[] constant({value})")
-        lines.append(f"  r{len(lines)} = {spell(shape)} broadcast(c{len(lines) - 1}), dimensions={{}}")
-    return f"r{len(lines) - 1}"
+        lines.append(f"  value.{len(lines)} = {dtype}[] constant({value})")
+        lines.append(f"  value.{len(lines)} = {spell(shape)} broadcast(value.{len(lines) - 1}), dimensions={{}}")
+    return f"value.{len(lines) - 1}"
 
 
 def spell(shape) -> str:
