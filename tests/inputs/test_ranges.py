@@ -295,3 +295,14 @@ def test_the_second_moments_of_adam_are_positive() -> None:
     kernels = {name for name, domain in by_name.items() if domain.fan_in}
     assert kernels
     assert all("kernel" in name for name in kernels)
+
+
+def test_sizes_of_groups_are_not_negative_and_fill_the_rows() -> None:
+    *_, sizes = found(
+        """  x = f32[64,16]{1,0} parameter(0)
+  w = f32[4,16,8]{2,1,0} parameter(1)
+  n = s32[4]{0} parameter(2)
+  ROOT d = f32[64,8]{1,0} ragged-dot(x, w, n), lhs_contracting_dims={1}, rhs_contracting_dims={1}, \
+lhs_ragged_dims={0}, rhs_group_dims={0}"""
+    )
+    assert (sizes.low, sizes.high) == (0, 32)

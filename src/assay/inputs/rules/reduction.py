@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from assay.hlo import attributes
 from assay.inputs.flat import Node
 from assay.inputs.rules.arithmetic import factors, product_span, sum_span, times
-from assay.inputs.rules.rule import Asked, Rule, View
+from assay.inputs.rules.rule import Asked, Need, Rule, View
 from assay.inputs.span import INF, Span, whole
 
 SPREAD = 0.75
@@ -88,6 +88,18 @@ def _raised(base: float, count: int) -> float:
         return 1.0 if count == 0 else base
     exponent = count * math.log2(base)
     return INF if exponent >= 1024 else 0.0 if exponent < -1100 else math.exp2(exponent)
+
+
+def _partial(rule: Forward) -> Forward:
+    """Sums on the way may be infinite with either sign, where the terms are large enough."""
+
+    def forward(view: View, node: Node) -> Span:
+        span = rule(view, node)
+        if node.dtype.is_float and span.low < -node.dtype.max and span.high > node.dtype.max:
+            return span._replace(nan=True)
+        return span
+
+    return forward
 
 
 def _reduce(view: View, node: Node) -> Span:
@@ -204,6 +216,14 @@ def _products_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
             yield k, span
 
 
+def _group_sizes(view: View, node: Node) -> Iterator[Need]:
+    """No size is negative; comfortably, the groups have about as many rows as there are."""
+    sizes = view.nodes[node.operands[2]]
+    (axis,) = attributes.int_list(node.instruction, "lhs_ragged_dims", required=True)
+    rows = view.nodes[node.operands[0]].dims[axis]
+    yield 2, Span(0, rows), Span(0, max(1, 2 * rows // max(1, math.prod(sizes.dims))))
+
+
 def _scaled_dot(view: View, node: Node) -> Span:
     return whole(node.dtype)
 
@@ -240,19 +260,19 @@ def _across_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
     yield 0, term_of(want, term, _across(view, node), _terms(view, node)) if node.kind == "add" else want
 
 
-ACROSS = Rule(_across, _across_narrow)
+ACROSS = Rule(_partial(_across), _across_narrow)
 
 RULES: dict[str, Rule] = {
     "all-reduce":         ACROSS,
     "all-reduce-start":   ACROSS,
     "collective-reduce":  ACROSS,
-    "convolution":        Rule(_products, _products_narrow),
-    "dot":                Rule(_products, _products_narrow),
-    "ragged-dot":         Rule(_products, _products_narrow),
-    "reduce":             Rule(_reduce, _reduce_narrow),
+    "convolution":        Rule(_partial(_products), _products_narrow),
+    "dot":                Rule(_partial(_products), _products_narrow),
+    "ragged-dot":         Rule(_partial(_products), _products_narrow, _group_sizes),
+    "reduce":             Rule(_partial(_reduce), _reduce_narrow),
     "reduce-scatter":     ACROSS,
-    "reduce-window":      Rule(_reduce, _reduce_narrow),
+    "reduce-window":      Rule(_partial(_reduce), _reduce_narrow),
     "scaled-dot":         Rule(_scaled_dot),
-    "scatter":            Rule(_scatter, _scatter_narrow),
-    "select-and-scatter": Rule(_select_and_scatter, _to_source),
+    "scatter":            Rule(_partial(_scatter), _scatter_narrow),
+    "select-and-scatter": Rule(_partial(_select_and_scatter), _to_source),
 }  # fmt: skip
