@@ -20,6 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from assay.isolate.graph import in_place
 from assay.isolate.graph.cascade import ANEW
 from assay.isolate.graph.crew import rows
 from assay.isolate.graph.cut import cut
+from assay.isolate.graph.handed import Handed
 from assay.isolate.graph.in_place import judge_kernels
 from assay.isolate.graph.kernels import kernels
 from assay.isolate.graph.keys import dedupe
@@ -76,7 +78,7 @@ class Bench:
             self.on_cpu(name, program, trials, worker, versions)
             return
         with in_place.compiled(program, self.request, worker) as built:
-            self.on_tpu(name, built, trials, worker, versions)
+            self.on_tpu(name, program, built, trials, worker, versions)
 
     def on_cpu(self, name: str, program: Program, trials: int, worker: Worker, versions: dict[str, str | None]) -> None:
         compiled = cpu.compile(worker, program.payload, program.kind)
@@ -104,22 +106,33 @@ class Bench:
             self.keep(said(name, number, place, row, known, task.piece.module, settings, self.request.classes))
 
     def on_tpu(
-        self, name: str, built: in_place.Built, trials: int, worker: Worker, versions: dict[str, str | None]
+        self,
+        name: str,
+        program: Program,
+        built: in_place.Built,
+        trials: int,
+        worker: Worker,
+        versions: dict[str, str | None],
     ) -> None:
         settings = api.settings_for(self.request, versions)
+        generation = self.options.target.removeprefix("tpu:")
+        sets = partial(api.inputs_for, program, self.request)
+        handed = Handed(built.module, built.dump, generation, settings.policy, sets)
         start = time.monotonic()
         known = self.honest(name)
         if known is None:
-            known = list(judge_kernels(built.module, built.dump, self.request, settings))
+            known = list(judge_kernels(built.module, built.dump, self.request, settings, handed=handed))
             self.nothing(name, known, time.monotonic() - start)
         judged = kernels(built.module, built.dump)
         by_name = {kernel.name: kernel for kernel in judged}
         found = places(built.module, [(k.computation, k.name) for k in judged if k.instruction.opcode == "fusion"])
         for number, rng in self.left(name, trials):
+            used = self.used()
             for _ in range(TRIES):
-                place = draw(found, rng, self.used())
+                place = draw(found, rng, used)
+                used[place.kind] += 1
                 try:
-                    (row,) = on_tpu(self.request, settings, worker, built, place, all_=False)
+                    (row,) = on_tpu(self.request, settings, worker, built, place, handed, all_=False)
                     break
                 except (RequestRefused, WorkerDied, AssayError, ValueError) as error:
                     print(f"{name}: {place.kind} in {place.name}: not compiled: {str(error)[:160]}", flush=True)

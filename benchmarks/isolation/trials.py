@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "passes"))
 import numpy as np
 from carry import edited, edited_applies
 from kinds import KINDS
+from tiles import retiled
 
 from assay.checking import api
 from assay.checking.bounds import Bounds, Settings
@@ -26,7 +27,7 @@ from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
 from assay.inputs.generate import generate
 from assay.isolate.expressions import live
-from assay.isolate.graph.in_place import Built, judge_kernels
+from assay.isolate.graph.in_place import Built, FromProgram, judge_kernels
 from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tasks import Judging, Setup, Task
 from assay.llo.files import read_dump
@@ -37,7 +38,7 @@ from assay.targets.dumps import scratch
 from assay.toolchain import Worker
 
 HERE = Path(__file__).parent
-TRIES = 3
+TRIES = 6
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,13 @@ def on_cpu(
 
 
 def on_tpu(
-    request: api.Request, settings: Settings, worker: Worker, built: Built, place: Place, all_: bool
+    request: api.Request,
+    settings: Settings,
+    worker: Worker,
+    built: Built,
+    place: Place,
+    handed: FromProgram,
+    all_: bool,
 ) -> list[PieceResult]:
     """The rows of the wrong kernel, or of all, of a module that is wrong there, by the HLO of the right one. Raises
     ValueError where libtpu makes the right kernel of the wrong instruction, as of a gather, which it writes by its
@@ -98,9 +105,10 @@ def on_tpu(
     """
     wrong = edited(built.module, KINDS[place.kind], place.computation, place.instruction)
     assert wrong is not None
+    text = print_for_compiler(retiled(wrong, built.module))
     with scratch() as folder:
         tpu_aot.compile(
-            worker, print_for_compiler(wrong), "hlo-text", request.target.removeprefix("tpu:"), request.options,
+            worker, text, "hlo-text", request.target.removeprefix("tpu:"), request.options,
             dump=folder, llo=True, llo_passes="post-delay-converter|final_bundles|deduplication-map",
         )  # fmt: skip
         dump = read_dump(folder / tpu_aot.LLO_FOLDER)
@@ -111,7 +119,7 @@ def on_tpu(
         def wanted(kernel: object) -> bool:
             return all_ or place.name in kernel.instances  # type: ignore[attr-defined]
 
-        return list(judge_kernels(built.module, dump, request, settings, wanted=wanted))
+        return list(judge_kernels(built.module, dump, request, settings, wanted=wanted, handed=handed))
 
 
 def unseen(alone: Module, place: Place, settings: Settings, classes: Sequence[str]) -> str:
