@@ -28,7 +28,7 @@ from assay.programs.program import Array
 from assay.targets import cpu
 from assay.toolchain import Compiled, Worker
 
-See = Callable[[Computation, Mapping[Operand, Array]], None]
+See = Callable[[Computation, Sequence[Operand], Mapping[Operand, Array]], None]
 
 WINDOW = 1 << 30
 """Bytes of what is tapped at a time."""
@@ -102,7 +102,7 @@ class Tapping:
     def _follow(self, computation: Computation, arguments: Sequence[Array]) -> list[Array]:
         plain = self.on.outputs(self._program(computation, ()), arguments)
         for window in self.windows.get(computation.name, ()):
-            self.see(computation, self._values(computation, tuple(window), arguments, plain))
+            self.see(computation, window, self._values(computation, tuple(window), arguments, plain))
         entered = [i for i in computation.instructions if self._is_followed(i)]
         if entered:
             found = self._values(computation, self._needed(computation, entered), arguments, plain)
@@ -327,7 +327,7 @@ def captured_on(
         by_computation.setdefault(computation, []).append(operand)
     windows = {name: list(by_size(module.by_name[name], operands)) for name, operands in by_computation.items()}
 
-    def see(computation: Computation, found: Mapping[Operand, Array]) -> None:
+    def see(computation: Computation, _: Sequence[Operand], found: Mapping[Operand, Array]) -> None:
         for operand, array in found.items():
             trace.add((computation.name, operand), lambda array=array: array)  # type: ignore[misc]
 
