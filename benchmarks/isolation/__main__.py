@@ -41,7 +41,7 @@ from assay.isolate.graph.in_place import judge_kernels
 from assay.isolate.graph.kernels import kernels
 from assay.isolate.graph.keys import dedupe
 from assay.isolate.graph.rank import severity
-from assay.isolate.graph.run import task_of
+from assay.isolate.graph.run import of_pieces, task_of
 from assay.isolate.graph.tasks import Setup
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Program
@@ -53,7 +53,7 @@ from assay.toolchain import RequestRefused, Worker, WorkerDied
 class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.request = api.Request(target=options.target, toolchain=options.toolchain)
+        self.request = of_pieces(api.Request(target=options.target, toolchain=options.toolchain))
         lines = options.out.read_text().splitlines() if options.out.exists() else []
         self.rows: list[dict[str, Any]] = [row for row in map(json.loads, lines) if row["target"] == options.target]
 

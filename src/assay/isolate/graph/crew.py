@@ -11,6 +11,7 @@ import logging
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any
 
@@ -74,6 +75,8 @@ def rows(setup: Setup, tasks: Iterable[Task], jobs: int, judge: Judge = judge) -
                         begin(task)
                     else:
                         yield _ended(task, f"exit code {death.exitcode}")
+    except BrokenProcessPool as broken:
+        raise AssayError("the processes that judge pieces end before they begin; is there memory left?") from broken
     finally:
         pool.stop()  # type: ignore[no-untyped-call]  # nothing is running, or nobody waits for it
         pool.join()

@@ -122,7 +122,7 @@ class Run:
         before = self._known(chosen)
         self.watch.begin(self.program.name, {task.key: task.cost for task in chosen}, list(before.values()))
         start = time.monotonic()
-        setup = Setup(replace(self.request, inputs=None), dict(self.versions), graph.whole, self.options.trace)
+        setup = Setup(of_pieces(self.request), dict(self.versions), graph.whole, self.options.trace)
         todo = sorted((task for task in chosen if task.key not in before), key=lambda task: -task.cost)
         by_key = {task.key: task for task in todo}
         found = dict(before)
@@ -285,10 +285,15 @@ class Run:
 
     def _together(self, module: Module, whole: CaseResult) -> tuple[PieceResult | None, str]:
         settings = api.settings_for(self.request, self.versions)
-        request = replace(self.request, inputs=None)
-        step = self.watch.step
+        request, step = of_pieces(self.request), self.watch.step
         row, why = wrong_together(module, whole.arguments, whole.inputs, self.worker, request, settings, step)
         return (None if row is None else self._with_reproducer(None, row)), why
+
+
+def of_pieces(request: api.Request) -> api.Request:
+    """The request for a piece: it is small, so all classes of inputs are tried, not the exact ones alone."""
+    usual = request.classes == api.DEFAULT_CLASSES
+    return replace(request, inputs=None, classes=in_place.CLASSES if usual else request.classes)
 
 
 def is_optimized(module: Module) -> bool:
