@@ -13,18 +13,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from assay.checking.api import Request
 from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.liberties import explained, ruined
 from assay.checking.simulated import OUR_OWN, PASSES
 from assay.checking.target import read_optimized
 from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.errors import AssayError, Unsupported
 from assay.hlo.module import Module
-from assay.hlo.shape import ArrayShape, leaves
 from assay.inputs.generate import generate
 from assay.isolate.graph.kernels import Kernel, alone, kernels
 from assay.isolate.graph.tpu_form import tpu_form
@@ -35,7 +35,6 @@ from assay.llo.machine import Trap
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Program
-from assay.reference.policies import strict
 from assay.reference.value import Array, Ball
 from assay.report.isolation import PieceResult
 from assay.targets import tpu_aot
@@ -44,8 +43,6 @@ from assay.toolchain import Worker
 
 CLASSES = ("normal", "small-integers", "log-uniform", "stamps")
 """Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, and a value for every place."""
-RUINED = 0.5
-"""Of the size of an output: an error as large as that is no rounding, whatever the compiler may skip."""
 
 
 FromProgram = Callable[[Kernel], Sequence[tuple[str, list[Array]]]]
@@ -152,7 +149,6 @@ class _Case:
     classes: Sequence[str]
     handed: FromProgram
     code: Code | None = None
-    notes: list[str] = field(default_factory=list)
 
     def row(self) -> PieceResult:
         kernel = self.kernel
@@ -188,7 +184,7 @@ class _Case:
             given = self.kernel.operands(arguments, self.settings.policy)
             result = self.simulated(given)
             if result.stop is not None:
-                return self.stopped(label, result)
+                return replace(self.stopped(label, result), arguments=tuple(arguments))
             return self.judged(label, arguments, result.outputs)
         except _Unjudged as unjudged:
             return self.told(Verdict.UNVERIFIED, label, why=unjudged.why)
@@ -216,10 +212,9 @@ class _Case:
         if weighed.outside:
             weighed = weigh_again(bounds, target, weighed)
         if weighed.outside:
-            return self.mismatch(label, arguments, weighed, outputs, self.klass(bounds, target))
-        ruined = self.ruined(label, arguments, target)
-        if ruined is not None:
-            return self.mismatch(label, arguments, ruined, outputs, MismatchClass.EXCESS_PRECISION)
+            return self.mismatch(label, arguments, weighed, outputs, self.klass(bounds, weighed, target))
+        if (lost := ruined(bounds, target)) is not None:
+            return self.mismatch(label, arguments, lost, outputs, MismatchClass.EXCESS_PRECISION)
         row = self.told(Verdict.AGREE, label, weighed)
         if row.elements and row.undecided == row.elements:
             return replace(row, verdict=Verdict.UNVERIFIED, why="every element is undecided")
@@ -247,49 +242,17 @@ class _Case:
             return replace(row, verdict=Verdict.NONDETERMINISTIC, klass=None, why=why)
         return row
 
-    # ---- declared roundings
-
-    def klass(self, bounds: Bounds, target: list[Array]) -> MismatchClass:
+    def klass(self, bounds: Bounds, weighed: Weighed, target: list[Array]) -> MismatchClass:
         """EXCESS_PRECISION where the target's own policy, which may skip a declared rounding, allows the result."""
         own = self.settings.own
-        if own is None or not own.excess_precision or self.settings.policy.excess_precision:
-            return MismatchClass.MISCOMPILE
-        settings = replace(self.settings, policy=own, own=None)
-        first = weigh(Bounds(bounds.module, bounds.arguments, settings, flushed=bounds.flushed), target)
-        return MismatchClass.MISCOMPILE if first.outside else MismatchClass.EXCESS_PRECISION
-
-    def ruined(self, label: str, arguments: list[Array], target: list[Array]) -> Weighed | None:
-        """Where a compiler that may skip declared roundings did so, and nothing of the result is left: an output that
-        is outside the bounds with every rounding in place, and as far off as it is large. None for no such output.
-        """
-        policy = self.settings.policy
-        if not policy.excess_precision or not _narrows(self.kernel.alone):
-            return None
-        settings = replace(self.settings, policy=strict(policy), own=policy)
-        bounds = Bounds(self.kernel.alone, arguments, settings, flushed=settings.device_flushes)
-        try:
-            weighed = weigh(bounds, target)
-            if weighed.outside:
-                weighed = weigh_again(bounds, target, weighed)
-        except AssayError as error:
-            self.note(f"with every declared rounding in place it cannot be judged: {error}")
-            return None
-        if not weighed.outside:
-            return None
-        skipped = (
-            f"{MismatchClass.EXCESS_PRECISION}: on {label} {weighed.outside} elements outside the bounds of strict"
-        )
-        if not any(note.startswith(MismatchClass.EXCESS_PRECISION) for note in self.notes):
-            self.note(skipped)
-        balls = [ball for ball in weighed.balls if isinstance(ball, Ball)]
-        worst = [_lost(ball, array) for ball, array in zip(balls, target, strict=True)]
-        return weighed if max(worst) >= RUINED else None
+        if own is not None and own.excess_precision and not self.settings.policy.excess_precision:
+            settings = replace(self.settings, policy=own, own=None)
+            first = weigh(Bounds(bounds.module, bounds.arguments, settings, flushed=bounds.flushed), target)
+            if not first.outside:
+                return MismatchClass.EXCESS_PRECISION
+        return explained(bounds, weighed, target)
 
     # ---- telling
-
-    def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
 
     def told(self, verdict: Verdict, label: str = "", weighed: Weighed | None = None, why: str = "") -> PieceResult:
         kernel, compared = self.kernel, () if weighed is None else weighed.comparisons
@@ -303,18 +266,18 @@ class _Case:
             verdict,
             why,
             inputs=label,
-            votes={"LLO": str(verdict)},
+            votes={"target": str(verdict)},
             elements=sum(c.elements for c in compared),
             outside=sum(c.outside for c in compared),
             undecided=sum(c.undecided for c in compared),
             masked=sum(c.masked for c in compared),
             worst_bound=max((c.worst_bound for c in compared), default=0.0),
             identical=True,
-            notes=tuple(self.notes),
         )
 
 
-_FOUND = (Verdict.CRASH, Verdict.HANG, Verdict.MISMATCH, Verdict.NONDETERMINISTIC)
+_FOUND = (Verdict.MISMATCH, Verdict.NONDETERMINISTIC, Verdict.HANG, Verdict.CRASH)
+"""What is surest first: whether the program comes to inputs on which a kernel stops is not known."""
 
 
 def _worst(rows: Sequence[PieceResult]) -> PieceResult | None:
@@ -332,7 +295,7 @@ def _worst(rows: Sequence[PieceResult]) -> PieceResult | None:
         if row.verdict is Verdict.UNVERIFIED:
             others.setdefault(row.why, []).append(row.inputs)
     notes = [f"not judged on {', '.join(sets)}: {why}" for why, sets in others.items()]
-    return replace(best, inputs=", ".join(row.inputs for row in agreeing), notes=(*rows[-1].notes, *notes))
+    return replace(best, inputs=", ".join(row.inputs for row in agreeing), notes=tuple(notes))
 
 
 def _all_unwritten(weighed: Weighed, outputs: Sequence[Pair]) -> bool:
@@ -342,28 +305,3 @@ def _all_unwritten(weighed: Weighed, outputs: Sequence[Pair]) -> bool:
         if wrong is not None and wrong.any() and (unwritten is None or bool((wrong & ~unwritten).any())):
             return False
     return True
-
-
-def _narrows(module: Module) -> bool:
-    """Whether something in it is rounded to a float narrower than f32."""
-    return any(
-        leaf.dtype.is_float and leaf.dtype.bits < 32
-        for computation in module.computations
-        for instruction in computation.instructions
-        if instruction.opcode != "parameter" and computation is not module.entry
-        for leaf in leaves(instruction.shape)
-        if isinstance(leaf, ArrayShape)
-    )
-
-
-def _lost(ball: Ball, target: Array) -> float:
-    """How large the error of an output is, relative to the output, over its decided finite elements."""
-    if not ball.dtype.is_float:
-        return 0.0
-    mid, got = np.asarray(ball.mid, np.float64), np.asarray(target).astype(np.float64)
-    sound = np.isfinite(mid) & np.isfinite(got)
-    if ball.und is not None:
-        sound &= ~ball.und
-    mid, got = mid[sound], got[sound]
-    size = float(np.max(np.abs(mid), initial=0.0))
-    return float(np.linalg.norm((got - mid) / size) / np.linalg.norm(mid / size)) if size > 0.0 else 0.0
