@@ -80,6 +80,8 @@ def plan(module: Module, box: Box | None = None, partial: bool = False) -> Plan:
     usual = box is None or box is ordinary
     # Ordinary values do not overflow after many sums: it is the bounds that are too wide by then.
     hopeless = {(k, k) for k, sums in enumerate(walk.sums()) if sums > SUMS} if usual else set()
+    first = walk.forward(defaults, likely=True)
+    hopeless |= {(k, by) for k, _, by in walk.unmet(first) if k != by and walk.guarded(k, by)}
     found = _best(walk, defaults, hopeless)
     for _ in range(min(3, _effort(walk))):
         # What cannot be met must not bend the inputs: plan again without it. Indices are better nearly in range.
@@ -234,9 +236,9 @@ def _domain(node: Node, box: Span, asked: Span, default: Span, kind: Domain, usu
         return dataclasses.replace(kind, nonzero=asked.gap)
     if 0 <= asked.low <= FLOOR and asked.high >= high and default.low < 0:
         return dataclasses.replace(kind, positive=True)
-    if asked.low <= default.low:
+    if box.low == default.low:
         box = box._replace(low=max(low, asked.low))
-    if asked.high >= default.high:
+    if box.high == default.high:
         box = box._replace(high=min(high, asked.high))
     box = inward(node.dtype, box)
     return dataclasses.replace(kind, low=box.low, high=box.high, nonzero=box.gap if box.low < 0 < box.high else 0.0)

@@ -21,7 +21,16 @@ ROUNDS = 3
 
 
 INDEXED = frozenset(("gather", "scatter", "dynamic-slice", "dynamic-update-slice"))
+STEPS = 4
+"""How far from an instruction a comparison of its operand is looked for."""
 SUMMING = frozenset(("dot", "convolution", "reduce", "reduce-window", "scatter", "ragged-dot"))
+EXACT = frozenset(
+    (
+        "abs", "all-gather", "bitcast", "broadcast", "clamp", "collective-permute", "concatenate", "constant", "copy",
+        "iota", "maximum", "minimum", "negate", "pad", "reshape", "reverse", "slice", "sort", "transpose",
+    )
+)  # fmt: skip
+"""What hands its operands' values on as they are, or but for the sign."""
 KEEPING = frozenset(
     (
         "clamp", "maximum", "minimum", "select", "convert", "broadcast", "reshape", "bitcast", "transpose", "copy",
@@ -72,7 +81,10 @@ class Walk:
     def value(self, view: View, number: int) -> Span:
         node = self.flat.nodes[number]
         try:
-            span = stored(node.dtype, self.rules[number].forward(view, node))
+            span = self.rules[number].forward(view, node)
+            kept = node.opcode in EXACT and node.dtype.is_float
+            if not (kept and all(self.flat.nodes[k].dtype == node.dtype for k in node.operands)):
+                span = stored(node.dtype, span)
         except (AssertionError, IndexError, ValueError, ZeroDivisionError, OverflowError):
             return whole(node.dtype)  # a malformed instruction is for the evaluator to complain of
         fact = self.facts.get(number)
@@ -144,6 +156,65 @@ class Walk:
         for number, node in enumerate(self.flat.nodes):
             before = max((found[k] for k in node.operands if k < number), default=0)
             found.append(before + (node.opcode in SUMMING))
+        return found
+
+    def masked(self) -> list[bool]:
+        """For each node whether every way to the result goes through a value that a select may throw away."""
+        found = [False] * len(self.flat.nodes)
+        roots = set(self.flat.roots)
+        for number in range(len(found) - 1, -1, -1):
+            users = self.users[number]
+            found[number] = (
+                number not in roots
+                and bool(users)
+                and all(found[user] or self.chooses(user, number) for user in users if user > number)
+            )
+        return found
+
+    def chooses(self, user: int, number: int) -> bool:
+        """Whether `user` is a select between `number` and something else."""
+        node = self.flat.nodes[user]
+        return node.opcode == "select" and number in node.operands[1:] and node.operands[0] != number
+
+    def guarded(self, number: int, by: int) -> bool:
+        """Whether what `by` makes of `number` is thrown away where a comparison of the same value says so, as in
+        where(x > 0, log(x), 0): x may then be anything."""
+        nodes = self.flat.nodes
+        near, last = {number}, [number]
+        for _ in range(STEPS):
+            last = [k for n in last for k in nodes[n].operands if k not in near and self.flat.moving[k]]
+            near.update(last)
+        seen, todo = {by}, [by]
+        for _ in range(2 * STEPS):
+            following = []
+            for n in todo:
+                for user in self.users[n]:
+                    if self.chooses(user, n):
+                        if not self.compared(nodes[user].operands[0]) & near:
+                            return False
+                    elif user not in seen:
+                        following.append(user)
+                        seen.add(user)
+                if n in self.flat.roots:
+                    return False
+            todo = following
+            if not todo:
+                return len(seen) > 0
+        return False
+
+    def compared(self, number: int) -> set[int]:
+        """What a predicate compares."""
+        nodes = self.flat.nodes
+        found: set[int] = set()
+        todo = [number]
+        for _ in range(4 * STEPS):
+            if not todo:
+                break
+            node = nodes[todo.pop()]
+            if node.opcode == "compare":
+                found.update(node.operands)
+            elif node.opcode in ("and", "or", "not", "broadcast", "reshape", "copy", "bitcast", "is-finite"):
+                todo += node.operands
         return found
 
     # ---- what is wrong, and where it comes from

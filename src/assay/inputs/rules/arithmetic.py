@@ -371,13 +371,15 @@ def _power(view: View, node: Node) -> Span:
         return whole(node.dtype)
     constant = _constant_exponent(exponent)
     if constant is not None and constant == int(constant):
-        return _integer_power(base, int(constant))
+        raised = _integer_power(base, int(constant))
+        return raised._replace(nan=raised.nan or exponent.nan)
     if base.low < 0:
         return Span(-INF, INF, 0.0, True)
     logs = Span(_log2(base.low), _log2(base.high))
     found = product_span(logs, exponent)
     nan = base.nan or exponent.nan or not (exponent.finite and base.finite)
-    return Span(_exp2(found.low), _exp2(found.high), 0.0, nan)
+    low = _exp2(found.low) if base.low > 0 or exponent.low >= 0 else -INF  # of a zero that is negative
+    return Span(low, _exp2(found.high), 0.0, nan)
 
 
 def _constant_exponent(exponent: Span) -> float | None:
@@ -386,7 +388,7 @@ def _constant_exponent(exponent: Span) -> float | None:
 
 def _integer_power(base: Span, n: int) -> Span:
     if n == 0:
-        return Span(1.0, 1.0)
+        return Span(1.0, 1.0, 0.0, base.nan)
     if n < 0:
         return quotient_span(Span(1.0, 1.0), _integer_power(base, -n))
     if n % 2 == 0:

@@ -149,7 +149,8 @@ def _rsqrt_forward(view: View, node: Node) -> Span:
     x = view.spans[node.operands[0]]
     if x.high < 0:
         return EVERYTHING
-    return Span(_rsqrt(x.high), _rsqrt(x.low), 0.0, x.nan or x.low < 0)
+    low = _rsqrt(x.high) if x.low > 0 else -INF  # of a zero that is negative
+    return Span(low, _rsqrt(x.low), 0.0, x.nan or x.low < 0)
 
 
 def _rsqrt_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from assay.hlo import attributes
 from assay.inputs.flat import Node
 from assay.inputs.rules.arithmetic import factors, product_span, sum_span, times
-from assay.inputs.rules.rule import Asked, Need, Rule, View
+from assay.inputs.rules.rule import Asked, Forward, Need, Rule, View
 from assay.inputs.span import INF, Span, whole
 
 SPREAD = 0.75

@@ -1,0 +1,110 @@
+"""Proves that no inputs at all keep every value finite and every operand where its instruction can use it.
+
+Spans of all that the types hold are narrowed by what instructions need, forward by the rules and backward by what
+holds for certain of operands (`Rule.back`), until nothing changes or nothing is left. A need whose result a select may
+throw away is no need. What is left out of the proof (overflow inside a sum, say) can only make it fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.inputs.rules import View
+from assay.inputs.span import INF, Span, limits, stored, whole
+from assay.inputs.walk import Walk
+
+SWEEPS = 8
+LARGEST = 20_000
+"""Nodes up to which a proof is tried, and of needs the core is minimal where there are few."""
+
+Need = tuple[int, Span, int]
+
+
+def core(walk: Walk) -> tuple[int, ...]:
+    """The nodes whose needs exclude each other, none of which could be left out; () where none are found to."""
+    if len(walk.flat.nodes) > LARGEST:
+        return ()
+    needs = certain_needs(walk)
+    if not needs or not contradicts(walk, needs):
+        return ()
+    kept = list(needs)
+    step = max(1, len(kept) // 2)
+    while step:
+        start = 0
+        while start < len(kept):
+            rest = kept[:start] + kept[start + step :]
+            if contradicts(walk, rest):
+                kept = rest
+            else:
+                start += step
+        step //= 2
+    return tuple(dict.fromkeys(by for _, _, by in kept))
+
+
+def certain_needs(walk: Walk) -> list[Need]:
+    """What instructions need of values that nothing masks."""
+    view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
+    masked = walk.masked()
+    return [need for need in walk.unmet(view, hard_only=True) if not masked[need[2]]]
+
+
+def _all(walk: Walk, number: int) -> Span:
+    dtype = walk.flat.nodes[number].dtype
+    return whole(dtype) if dtype.is_complex else limits(dtype)
+
+
+def contradicts(walk: Walk, needs: Sequence[Need]) -> bool:
+    """Whether nothing is left for some value once all these needs are met."""
+    nodes = walk.flat.nodes
+    view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
+    spans = view.spans
+    uncertain = _may_be_nan(walk, view, {by for _, _, by in needs})
+    for number, span, _ in needs:
+        spans[number] = spans[number].meet(span)
+        if spans[number].empty:
+            return True
+    loops = {k for phi in walk.flat.phis for k in (phi, *nodes[phi].operands)}
+    for _ in range(SWEEPS):
+        before = list(spans)
+        for number in range(len(nodes) - 1, -1, -1):
+            node = nodes[number]
+            if number in loops or not node.operands or 0 in node.dims or uncertain[number]:
+                continue
+            for operand, span in _certain(walk, view, number):
+                k = node.operands[operand]
+                spans[k] = spans[k].meet(stored(nodes[k].dtype, span))
+                if spans[k].empty:
+                    return True
+        for number, node in enumerate(nodes):
+            if node.operands and number not in loops:
+                spans[number] = spans[number].meet(walk.value(view, number))
+                if spans[number].empty:
+                    return True
+        if spans == before:
+            return False
+    return False
+
+
+def _may_be_nan(walk: Walk, view: View, needed: set[int]) -> list[bool]:
+    """For each node whether it may be NaN although the instructions `needed` get what they need. Of such a value
+    nothing follows for its operands."""
+    found: list[bool] = []
+    for number, node in enumerate(walk.flat.nodes):
+        known = [k for k in node.operands if k < number]
+        begins = view.spans[number].nan and (
+            walk.rules[number].needs is not None
+            or not all(view.spans[k].finite for k in node.operands)
+            or not any(view.spans[k].nan for k in node.operands)
+        )
+        found.append((begins and number not in needed) or any(found[k] for k in known))
+    return found
+
+
+def _certain(walk: Walk, view: View, number: int) -> list[tuple[int, Span]]:
+    span = view.spans[number]
+    if span.low == -INF and span.high == INF and not span.gap:
+        return []
+    try:
+        return list(walk.rules[number].back(view, walk.flat.nodes[number], span))
+    except (AssertionError, IndexError, ValueError, ZeroDivisionError, OverflowError):
+        return []

@@ -1,0 +1,276 @@
+"""Draws inputs and looks at what becomes of them: finite, not all alike, and each input of some effect.
+
+What is planned by intervals (`ranges`) is evaluated once by the reference, midpoints alone. Where values are not
+finite, the inputs are mended: elements that lead to them are replaced by others that do not, and where that is not
+enough other plans are tried; the best is kept. What is left is told.
+
+The plan is the same on every machine; a mended array may differ in the few elements next to a brink, where the last
+digit of a machine's exponential decides. Store the arrays, or say `check=False`, where that matters.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assay.errors import AssayError, InputError, ReferenceLimit, Unsupported
+from assay.hlo.module import Module
+from assay.hlo.shape import ArrayShape, leaves
+from assay.inputs.classes import BOXES, CLASSES, MEANT
+from assay.inputs.conflict import core
+from assay.inputs.domain import Domain
+from assay.inputs.generate import draw
+from assay.inputs.ranges import Plan, plan
+from assay.inputs.span import INF, Span, inward, limits
+from assay.inputs.survey import Survey, flat_outputs, moved, survey
+from assay.reference.value import Array
+
+MATTERS = 24
+"""Inputs of which it is seen one by one whether they matter; of more, some are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A set of inputs and what is known of it.
+
+    outcome: `finite` (every output element), `not finite` (some are not), `invalid(unsatisfiable: names)` where no
+    inputs can be (the instructions whose needs exclude each other), `unchecked` or `unchecked(why)`.
+    finite: the share of the outputs' float elements that are finite. strange: values on the way that are not, constants
+    aside. sensitivity: for each array the greatest share of an output that moves when it is drawn anew; None where that
+    was not looked at. notes: what else there is to say, in words.
+    """
+
+    arrays: list[Array]
+    outcome: str = "unchecked"
+    finite: float | None = None
+    strange: int | None = None
+    sensitivity: tuple[float | None, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def draw_inputs(
+    module: Module,
+    seed: int,
+    input_class: str = "normal",
+    *,
+    check: bool = True,
+    sensitivity: bool = False,
+    seconds: float = 60.0,
+) -> Drawn:
+    """Inputs of a class for `module`, checked and mended.
+
+    check: whether to evaluate the program at all. sensitivity: whether to see which inputs matter, at the price of one
+    evaluation an input. seconds: after which no further evaluation is begun, and one that runs is left.
+    Raises InputError for a class that there is not.
+    """
+    if input_class not in CLASSES:
+        raise InputError(f"no input class {input_class!r}; there is: {', '.join(CLASSES)}")
+    planned = plan(module, BOXES[input_class])
+    arrays = _arrays(module, planned.domains, seed, input_class)
+    if planned.unmet and (names := _core(planned)):
+        return Drawn(arrays, f"invalid(unsatisfiable: {', '.join(names)})", notes=tuple(_needs(planned)))
+    if not check:
+        return Drawn(arrays, notes=tuple(_needs(planned)))
+    search = _Search(module, seed, input_class, time.monotonic() + seconds)
+    try:
+        best = search.best(planned, arrays)
+    except (Unsupported, ReferenceLimit, _Late) as error:
+        return Drawn(arrays, f"unchecked({error})", notes=tuple(_needs(planned)))
+    notes = list(search.notes)
+    scores: tuple[float | None, ...] = ()
+    if sensitivity:
+        best, scores = search.weighed(planned, best)
+        dull = [k for k, score in enumerate(scores) if score == 0]
+        notes += [f"input {k} has no effect" for k in dull]
+    arrays, seen = best
+    notes += [f"output {k} is the same in every element" for k in flat_outputs(seen.outputs)]
+    notes += [f"{o.opcode} {o.instruction}: {int(o.where.sum())} values not finite" for o in seen.origins[:4]]
+    outcome = "not finite" if seen.lost else "finite"
+    share = 1.0 if not seen.elements else 1 - seen.lost / seen.elements
+    return Drawn(arrays, outcome, share, seen.strange, scores, tuple(notes))
+
+
+def _arrays(module: Module, domains: Sequence[Domain], seed: int, input_class: str) -> list[Array]:
+    shapes = [s for p in module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
+    return [
+        draw(shape, domain, seed, index, input_class)
+        for index, (shape, domain) in enumerate(zip(shapes, domains, strict=True))
+    ]
+
+
+def _core(planned: Plan) -> list[str]:
+    nodes = planned.walk.flat.nodes
+    return list(dict.fromkeys(nodes[k].instruction.name for k in core(planned.walk)))
+
+
+def _needs(planned: Plan) -> Iterator[str]:
+    nodes = planned.walk.flat.nodes
+    for number, want, by in planned.unmet[:4]:
+        name = nodes[number].instruction.name
+        asks = f"{nodes[by].opcode} {nodes[by].instruction.name} wants" if by != number else "it would be finite with"
+        now = planned.view.spans[number]
+        wish = "what is not 0" if want.low == -INF and want.high == INF else f"{want.low:.3g} to {want.high:.3g}"
+        yield f"{name} may be {now.low:.3g} to {now.high:.3g}; {asks} {wish}"
+
+
+class _Late(AssayError):
+    """The time that was given is over."""
+
+
+_State = tuple[list[Array], Survey]
+
+
+class _Search:
+    """Looks for inputs with which the program stays finite."""
+
+    def __init__(self, module: Module, seed: int, input_class: str, until: float) -> None:
+        self.module = module
+        self.seed = seed
+        self.input_class = input_class
+        self.until = until
+        self.notes: list[str] = []
+        key = [seed % 2**64, zlib.crc32(input_class.encode()), 0x6D656E64]
+        self.rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
+
+    def deadline(self) -> None:
+        if time.monotonic() > self.until:
+            raise _Late("its time is over")
+
+    def look(self, arrays: list[Array]) -> _State:
+        return arrays, survey(self.module, arrays, self.deadline)
+
+    def best(self, planned: Plan, arrays: list[Array]) -> _State:
+        state = self.look(arrays)
+        if not state[1].strange or self.input_class in MEANT:
+            return state
+        best = state
+        try:
+            for candidate in self.candidates(planned, state):
+                if candidate is None:
+                    continue
+                state = self.look(candidate)
+                if state[1].strange:
+                    mended = self.mended(planned, state)
+                    if mended is not None:
+                        again = self.look(mended)
+                        state = again if again[1].rank < state[1].rank else state
+                if state[1].rank < best[1].rank:
+                    best = state
+                if not best[1].strange:
+                    break
+        except _Late:
+            self.notes.append("the time was over before other inputs were tried")
+        return best
+
+    def candidates(self, planned: Plan, state: _State) -> Iterator[list[Array] | None]:
+        """Other inputs, those nearest to what was planned first."""
+        yield self.mended(planned, state)
+        partial = plan(self.module, BOXES[self.input_class], partial=True)
+        if partial.domains != planned.domains:
+            yield _arrays(self.module, partial.domains, self.seed, self.input_class)
+        for low, high in RANGES:
+            domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.shapes(), strict=True)]
+            yield _arrays(self.module, domains, self.seed, "log-uniform")
+
+    def shapes(self) -> list[ArrayShape]:
+        return [s for p in self.module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
+
+    def mended(self, planned: Plan, state: _State) -> list[Array] | None:
+        """The same arrays, each place at which something begins not to be finite filled from one where nothing does,
+        in all arrays of that shape alike. None where no place tells."""
+        arrays, seen = state
+        bad: dict[tuple[int, ...], Array] = {}
+        for origin in seen.origins:
+            shape = origin.where.shape
+            bad[shape] = bad[shape] | origin.where if shape in bad else origin.where
+        mended, changed = list(arrays), False
+        for shape, where in bad.items():
+            places = np.flatnonzero(where)
+            good = np.flatnonzero(~where)
+            if not good.size or not shape:
+                continue
+            chosen = good[self.rng.integers(0, good.size, places.size)]
+            for k, array in enumerate(mended):
+                if array.shape == shape and not (planned.domains[k].distinct or planned.domains[k].ordered):
+                    flat = array.reshape(-1).copy()
+                    flat[places] = flat[chosen]
+                    mended[k], changed = flat.reshape(shape), True
+        return mended if changed else None
+
+    # ---- which inputs matter
+
+    def weighed(self, planned: Plan, state: _State) -> tuple[_State, tuple[float | None, ...]]:
+        """Scores, and inputs that are smaller or larger where that gives more of them an effect."""
+        scores = self.scores(planned, state)
+        if all(score != 0 for score in scores) and not flat_outputs(state[1].outputs):
+            return state, scores
+        if self.input_class in MEANT:
+            return state, scores
+        for factor in (0.125, 2.0**-6, 8.0):
+            try:
+                domains = [_scaled(d, s, factor) for d, s in zip(planned.domains, self.shapes(), strict=True)]
+                other = self.look(
+                    [
+                        (a * a.dtype.type(factor)) if d is not e else a
+                        for a, d, e in zip(state[0], domains, planned.domains, strict=True)
+                    ]
+                )
+                if other[1].rank > state[1].rank:
+                    continue
+                better = self.scores(planned, other)
+            except _Late:
+                break
+            if _dull(better, other) < _dull(scores, state):
+                state, scores = other, better
+                self.notes.append(f"inputs scaled by {factor:g}, for more of them to matter")
+            if not _dull(scores, state):
+                break
+        return state, scores
+
+    def scores(self, planned: Plan, state: _State) -> tuple[float | None, ...]:
+        arrays, seen = state
+        found: list[float | None] = [None] * len(arrays)
+        order = self.rng.permutation(len(arrays))[:MATTERS] if len(arrays) > MATTERS else np.arange(len(arrays))
+        shapes = self.shapes()
+        for k in order.tolist():
+            other = draw(shapes[k], planned.domains[k], self.seed + 1, k, self.input_class)
+            if (other == arrays[k]).all():
+                continue
+            try:
+                after = survey(self.module, [*arrays[:k], other, *arrays[k + 1 :]], self.deadline)
+            except _Late:
+                self.notes.append("the time was over before every input was looked at")
+                break
+            found[k] = moved(seen.outputs, after.outputs)
+        return tuple(found)
+
+
+RANGES = ((0.5, 2.0), (2.0**-6, 2.0**-1), (1.0, 2.0**6), (-(2.0**6), 2.0**6))
+"""Where many functions are finite, tried one after another."""
+
+
+def _inside(domain: Domain, shape: ArrayShape, low: float, high: float) -> Domain:
+    """A float domain cut to a range, where it has any of it."""
+    if not shape.dtype.is_float:
+        return domain
+    ends = limits(shape.dtype)
+    least = max(domain.low, 0.0) if domain.positive else domain.low
+    cut = Span(max(low, least, ends.low), min(high, domain.high, ends.high))
+    if cut.low >= cut.high:
+        return domain
+    cut = inward(shape.dtype, cut)
+    return replace(domain, low=cut.low, high=cut.high, positive=False, nonzero=0.0)
+
+
+def _scaled(domain: Domain, shape: ArrayShape, factor: float) -> Domain:
+    """Another object where an array of this domain may be scaled."""
+    free = shape.dtype.is_float and shape.dtype.bits >= 16 and not domain.bounded and not domain.definite
+    return replace(domain) if free else domain
+
+
+def _dull(scores: Sequence[float | None], state: _State) -> int:
+    return sum(score == 0 for score in scores) + len(flat_outputs(state[1].outputs))
