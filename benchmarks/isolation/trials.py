@@ -32,6 +32,7 @@ from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tasks import Judging, Setup, Task
 from assay.llo.files import read_dump
 from assay.reference.value import Ball
+from assay.oracle.verdict import Verdict
 from assay.report.isolation import PieceResult
 from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
@@ -101,7 +102,7 @@ def on_tpu(
 ) -> list[PieceResult]:
     """The rows of the wrong kernel, or of all, of a module that is wrong there, by the HLO of the right one. Raises
     ValueError where libtpu makes the right kernel of the wrong instruction, as of a gather, which it writes by its
-    attributes alone: then nothing is planted.
+    attributes alone, or leaves out operands that the wrong one has no use for.
     """
     wrong = edited(built.module, KINDS[place.kind], place.computation, place.instruction)
     assert wrong is not None
@@ -119,7 +120,10 @@ def on_tpu(
         def wanted(kernel: object) -> bool:
             return all_ or place.name in kernel.instances  # type: ignore[attr-defined]
 
-        return list(judge_kernels(built.module, dump, request, settings, wanted=wanted, handed=handed))
+        rows = list(judge_kernels(built.module, dump, request, settings, wanted=wanted, handed=handed))
+    if any(row.verdict is Verdict.UNVERIFIED and "given are" in row.why for row in rows):
+        raise ValueError("libtpu hands other operands to it")
+    return rows
 
 
 def unseen(alone: Module, place: Place, settings: Settings, classes: Sequence[str]) -> str:
