@@ -31,8 +31,8 @@ from assay.isolate.graph.in_place import Built, FromProgram, judge_kernels
 from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tasks import Judging, Setup, Task
 from assay.llo.files import read_dump
-from assay.reference.value import Ball
 from assay.oracle.verdict import Verdict
+from assay.reference.value import Ball
 from assay.report.isolation import PieceResult
 from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
