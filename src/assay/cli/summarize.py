@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,6 +48,9 @@ def command(
     toolchain: Annotated[
         str | None, typer.Option(help="Versions to look at, e.g. jax==0.12.0.1; the jax beside assay if not given.")
     ] = None,
+    preload: Annotated[
+        Path | None, typer.Option(help="A Python file that the worker executes first; it may register passes.")
+    ] = None,
     option: Option = None,
     flag: Flag = None,
     case: Case = None,
@@ -79,6 +83,7 @@ def command(
         reference_timeout_s=reference_timeout,
         policy=policy,
         accumulation=accumulation,
+        preload=preload,
     )
     refuse_json(json)
     with Progress() as progress:
