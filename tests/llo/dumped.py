@@ -45,6 +45,8 @@ LH: loop header
    0x4   :  {{}} /* exit bundle: %k = subtract(%x, %y) */
 """
 
+EXIT = "  $region9: #{k} parent=0\n    _\n"
+
 LOOP = f"""$region0: #{{k}}
 {OPERANDS}  $region1: #{{k}} parent=0 // loop_pre_header
     _
@@ -74,7 +76,7 @@ STAGES = {
     "13-post-decomposer": LOOP,
     "42-packed-bundles-pre-ra": "no program: must not be read",
     "44-post-grt": REGIONS.replace("%v5 = vsub", "%9 = spseudo.reserve\n  %v5 = vsub"),
-    "63-post-delay-converter": REGIONS,
+    "63-post-delay-converter": REGIONS + EXIT,
     "66-final_bundles": BUNDLES,
 }
 

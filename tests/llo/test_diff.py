@@ -141,7 +141,34 @@ def test_a_file_that_is_cut_is_no_difference(tmp_path):
     stages["63-post-delay-converter"] = cut[: cut.index("/*vst_source")]
     found = diffed(write(tmp_path, stages))
     assert found.verdict == "unverified" or all(s.state != "differs" for s in found.stages)
-    assert "is the file cut?" in next(s.why for s in found.stages if s.number == 63)
+    assert "the file is cut, dump it again" in next(s.why for s in found.stages if s.number == 63)
+
+
+TWICE = "  %v8 = vld [vmem:[%s0 + $0x4] sm:$0xf]\n  %8 = vst [vmem:[%s2 + $0x4] sm:$0xf] /*vst_source=*/%v8\n"
+
+
+@pytest.mark.parametrize("names", [["01-original", "13", "66"], ["01-original", "66"]])
+def test_a_first_stage_that_is_cut_behind_a_store_is_no_difference(tmp_path, names):
+    """The text has all that a whole one has; but it does not write what all others write."""
+    stages = {n: t for n, t in STAGES.items() if any(n.startswith(name) for name in names)}
+    stages["01-original"] = STAGES["01-original"].replace("[vmem:[%s2] sm:$0xff]", "[vmem:[%s2] sm:$0xf]")
+    found = diffed(write(tmp_path, stages))
+    assert (found.verdict, found.difference) == ("unverified", None)
+    assert "01 original does not write all of output 0" in found.why
+
+
+def test_a_last_stage_that_is_cut_behind_a_store_is_no_difference(tmp_path):
+    """Of the stages after it there is none to say whether a pass took the store out."""
+    whole = STAGES["01-original"] + TWICE
+    stages = {"01-original": whole, "02-post-GVN": whole.removesuffix(TWICE)}
+    found = diffed(write(tmp_path, stages))
+    assert (found.verdict, found.difference) == ("unverified", None)
+    assert "%8, which 01 original has, is not there, and no later stage says" in found.why
+    stages["12-post-decomposer"] = stages["02-post-GVN"].replace("%v5", "%v9")  # the pass took it out
+    stages["66-final_bundles"] = STAGES["66-final_bundles"]
+    found = diffed(write(tmp_path / "later", stages))
+    assert found.difference is not None
+    assert found.difference.stage == "02 post-GVN"
 
 
 def test_what_time_does_not_reach_is_unverified(tmp_path):

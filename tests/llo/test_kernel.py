@@ -240,8 +240,10 @@ def test_operands_that_do_not_fit_are_refused() -> None:
 def test_the_code_of_a_dumped_kernel(tmp_path: Path) -> None:
     """Bundles have their memory from the stage before them."""
     declared = "  #allocation0 [shape = 'u8[512]{0}', space=vmem, size = 0x200, offset = 0, scoped, tag = 'x']\n"
-    (tmp_path / "1-k-00-original.txt").write_text("$region0: #{k}\n  %v0 = vnosuchthing 1.0\n")
-    (tmp_path / "1-k-01-post-delay-converter.txt").write_text(f"$region0: #{{k}}\n{declared}  %v0 = vmov 1.0\n")
+    (tmp_path / "1-k-00-original.txt").write_text("$region0: #{k}\n  %v0 = vnosuchthing 1.0\n  %1 = vnop\n")
+    (tmp_path / "1-k-01-post-delay-converter.txt").write_text(
+        f"$region0: #{{k}}\n{declared}  %1 = vnop\n  $region1: #{{k}} parent=0\n    _\n"
+    )
     (tmp_path / "1-k-02-final_bundles.txt").write_text(
         "= control target key start\n= control target key end\n\n"
         "     0   :  { %1 = vst [vmem:[#allocation0] sm:$0x1] /*vst_source=*/2.0 }\n"

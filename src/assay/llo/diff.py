@@ -29,6 +29,7 @@ from assay.llo.listing import Change, Loaded, changes, load, spelled
 from assay.llo.lowering import lower
 from assay.llo.operands import Operands
 from assay.llo.trace import FirstValue, Summary, first_difference, summary, trace_of
+from assay.llo.whole import ends_before
 from assay.reference.value import Array
 
 State = Literal["first", "agrees", "repeat", "differs", "skipped"]
@@ -152,6 +153,7 @@ class _Chain:
     stages: list[Ran] = field(default_factory=list)
     last: tuple[Loaded, list[Result], str] | None = None
     loose: list[list[Array]] = field(default_factory=list)  # by inputs and output: elements that are not compared
+    doubt: str = ""  # why a difference, or that there is none, may be due to a file that is cut
 
     def difference(self) -> Difference | None:
         first_real = next((s.number for s in self.files.stages if s.label == ORIGINAL), 0)
@@ -197,9 +199,12 @@ class _Chain:
                 if result.stop is not None:
                     raise _First(f"{_name(stage)}: {result.words}")
             else:
+                self._doubted(number, self.last, stage, result)
                 wrong = self._wrong(number, self.last[1][number], result)
                 if wrong or result.stop is not None or any(_more(self.last[1][number], result)):
                     self.stages.append(Ran(stage.number, stage.label, "differs", steps=result.steps))
+                    doubted = self.doubt if len(self.ran) == 2 else ""  # by the first stage, of the next alone
+                    self.doubt = doubted or ends_before(self.files, stage, self.last[0].stage)
                     return self._told(loaded, given, result, wrong)
             results.append(result)
         self.stages.append(
@@ -222,6 +227,20 @@ class _Chain:
             engine=engine,
             limit=limit,
         )
+
+    def _doubted(self, number: int, last: tuple[Loaded, list[Result], str], stage: Stage, after: Result) -> None:
+        """No pass writes what was not written: where the next stage does, the first is cut."""
+        before = last[1][number]
+        if len(self.ran) > 1 or after.stop is not None:
+            return
+        for output, (a, b) in enumerate(zip(before.outputs, after.outputs, strict=True)):
+            if a.unwritten is not None and (b.unwritten is None or (a.unwritten & ~b.unwritten).any()):
+                self.doubt = f"{_name(last[0].stage)} does not write all of output {output}, {_name(stage)} does: is "
+                self.doubt += "it cut? dump it again"
+
+    @property
+    def ran(self) -> list[Ran]:
+        return [stage for stage in self.stages if stage.state != "skipped"]
 
     def _loosen(self, results: Sequence[Result]) -> None:
         """What depends on memory nobody wrote in this stage is not compared in later ones either."""
@@ -301,7 +320,8 @@ def diff_kernel(
     why, difference = "", None
     try:
         difference = chain.difference()
-        why = _unverified(chain.stages)
+        why = chain.doubt or _unverified(chain.stages)
+        difference = None if chain.doubt else difference
     except _OutOfTime:
         why = f"out of time after {len(chain.stages)} of {len(files.stages)} stages; all that ran agree"
     except _First as trapped:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.errors import InputError, LloSyntaxError
+from assay.errors import InputError
 from assay.llo.files import KernelFiles, Stage
 from assay.llo.program import Address, Allocation, Immediate, Instruction, Kernel, Memory, Operand, Value
 from assay.llo.text import parse, parse_allocations
+from assay.llo.whole import check_end, check_whole
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _NAME = re.compile(r"%(?:\w+?_)?((?:vm|[vsp])?\d\w*)")
@@ -52,11 +53,15 @@ def load(files: KernelFiles, stage: Stage) -> Loaded:
     cannot be read.
     """
     text = read(stage.path)
+    check_end(stage, text)
     kernel = parse(text, str(stage.path), files.name)
-    if not text.endswith("\n"):
-        raise LloSyntaxError("the last line has no end; is the file cut?", text.count("\n") + 1, str(stage.path))
+    check_whole(files, stage, text, kernel)
     memory = files.memory_of(stage) if kernel.bundles and _has_allocations(kernel) else stage
-    declared = None if memory is stage else parse_allocations(read(memory.path), str(memory.path))
+    declared = None
+    if memory is not stage:
+        declaring = read(memory.path)
+        check_end(memory, declaring)
+        declared = parse_allocations(declaring, str(memory.path))
     if kernel.bundles and declared is None:
         declared = ()
     return Loaded(stage, kernel, declared, text)

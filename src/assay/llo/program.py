@@ -89,6 +89,12 @@ class Instruction:
     line: int
     comment: str = ""
 
+    def read(self) -> Iterator[Operand]:
+        """Operands, and what else it reads: its predicate, the value it keeps, what addresses it."""
+        yield from self.operands
+        places = () if self.memory is None else (self.memory.base, self.memory.index, self.memory.sublanes)
+        yield from (value for value in (self.predicate, self.otherwise, *places) if value is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
