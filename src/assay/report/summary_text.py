@@ -13,6 +13,10 @@ from assay.report.summary import DIVERGING, FOUR, MEANING, Four, Row, State, Sum
 from assay.report.tables import table
 from assay.report.text import STYLE, show_remarks
 
+OF_TWO_RUNS = {
+    State.DIFFERS: "the two runs are further apart than two correct results can be",
+    State.UNSEEN:  "one of the two runs does not have it",
+}  # fmt: skip
 AROUND = 3  # rows shown before and after the first that diverges
 STATE_STYLE = {
     State.AGREES: "green", State.WRONG: "bold red", State.INHERITED: "red", State.DIFFERS: "bold red",
@@ -60,7 +64,8 @@ def _show_case(case: SummaryCase, against: str, console: Console, verbose: bool)
         console.print(Text(f"{len(case.rows)} tensors: {counts}; {case.inputs}; {timed}"), soft_wrap=True)
         for state in (State.INHERITED, State.DIFFERS, State.OPEN, State.UNSEEN):
             if case.count(state):
-                console.print(Text(f"  {state}: {MEANING[state]}"), soft_wrap=True)
+                meaning = OF_TWO_RUNS.get(state, MEANING[state]) if against != "ref" else MEANING[state]
+                console.print(Text(f"  {state}: {meaning}"), soft_wrap=True)
     shown = case.rows if verbose else _window(case)
     if shown:
         console.print(_table(shown, "reference" if against == "ref" else against))
