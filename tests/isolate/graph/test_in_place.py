@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -15,8 +16,9 @@ from assay.checking import api
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_for_compiler
 from assay.isolate.graph.handed import Handed
-from assay.isolate.graph.in_place import CLASSES, alone_form, compiled, judge_kernels
+from assay.isolate.graph.in_place import CLASSES, compiled, judge_kernels
 from assay.isolate.graph.kernels import Kernel
+from assay.isolate.graph.tpu_alone import stand_alone
 from assay.isolate.graph.tpu_form import FLAGS
 from assay.llo.files import read_dump
 from assay.oracle.verdict import MismatchClass, Verdict
@@ -172,14 +174,27 @@ def test_the_lost_rounding_of_figure_4_is_convicted_where_it_is_and_alone(tpu_wo
         (wrong,) = (r for r in found if r.verdict is not Verdict.AGREE)
         assert (wrong.verdict, wrong.klass) == (Verdict.MISMATCH, MismatchClass.EXCESS_PRECISION)
         assert "all zero" in wrong.pattern
-        alone = alone_form(built.module, wrong.name)
-    assert alone is not None
-    text = print_for_compiler(alone)
+        alone = stand_alone(built.module, built.dump, wrong, V5E, SETTINGS, tpu_worker)
+    assert (alone.identical, alone.why) == (True, "")
+    assert alone.module is not None
+    text = print_for_compiler(alone.module)
     again = from_hlo("alone", text, text.encode(), "hlo-text")
     request = api.Request(target="tpu:v5e", flags=FLAGS)
     with compiled(again, request, tpu_worker) as built:
         result = {r.name: r for r in judge_kernels(built.module, built.dump, request, SETTINGS)}
     assert (result[wrong.name].klass, result[wrong.name].outside) == (MismatchClass.EXCESS_PRECISION, wrong.outside)
+
+
+@pytest.mark.tpu
+def test_a_cut_that_is_another_kernel_is_a_reproducer_only_where_it_is_wrong(tpu_worker: Worker, tmp_path: Path):
+    module, right = parse_module(HLO), write(tmp_path / "right", STAGES)
+    dump = read_dump(right)  # of a kernel that libtpu would write otherwise
+    (found,) = judge_kernels(parse_module(HLO.replace("subtract(", "add(")), dump, V5E, SETTINGS)
+    assert found.verdict is Verdict.MISMATCH
+    alone = stand_alone(module, dump, found, V5E, SETTINGS, tpu_worker)
+    assert (alone.module, alone.identical) == (None, False)  # libtpu is not wrong of the difference
+    assert "not wrong" in alone.why
+    assert stand_alone(parse_module(HLO), read_dump(right), replace(found, name="x"), V5E, SETTINGS, tpu_worker).why
 
 
 @pytest.mark.tpu

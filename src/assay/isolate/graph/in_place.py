@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assay.checking.api import Request
+from assay.checking.api import DEFAULT_CLASSES, Request
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.liberties import explained, ruined
 from assay.checking.simulated import OUR_OWN, PASSES
@@ -26,8 +26,7 @@ from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.errors import AssayError, Unsupported
 from assay.hlo.module import Module
 from assay.inputs.generate import generate
-from assay.isolate.graph.kernels import Kernel, alone, kernels
-from assay.isolate.graph.tpu_form import tpu_form
+from assay.isolate.graph.kernels import Kernel, kernels
 from assay.llo.code import Code
 from assay.llo.files import Dump, read_dump
 from assay.llo.kernel import LIMIT, Pair, Result, code_of, run, same
@@ -92,7 +91,6 @@ def judge_kernels(
     wanted: Callable[[Kernel], bool] = lambda _: True,
     done: frozenset[str] | set[str] = frozenset(),
     handed: FromProgram = lambda _: (),
-    classes: Sequence[str] = CLASSES,
     step: Step = lambda _: None,
 ) -> Iterator[PieceResult]:
     """A row for each distinct kernel that is wanted and whose key is not done, in program order, as soon as it is
@@ -105,7 +103,7 @@ def judge_kernels(
     for kernel in kernels(module, dump):
         if kernel.key not in done and wanted(kernel):
             step(kernel.name)
-            yield judge_kernel(kernel, request, settings, handed, classes)
+            yield judge_kernel(kernel, request, settings, handed)
 
 
 def judge_kernel(
@@ -113,24 +111,24 @@ def judge_kernel(
     request: Request,
     settings: Settings,
     handed: FromProgram = lambda _: (),
-    classes: Sequence[str] = CLASSES,
+    classes: Sequence[str] | None = None,
 ) -> PieceResult:
-    """The row of one kernel."""
+    """The row of one kernel, on drawn inputs of `classes`: the request's if not given, CLASSES where it has the usual
+    ones.
+    """
     start = time.monotonic()
-    generation = request.target.removeprefix("tpu:")
-    row = _Case(kernel, generation, settings, request.seed, classes, handed).row()
+    if classes is None:
+        classes = CLASSES if request.classes == DEFAULT_CLASSES else request.classes
+    row = _Case(kernel, request.target.removeprefix("tpu:"), settings, request.seed, classes, handed).row()
     return replace(row, seconds=time.monotonic() - start)
 
 
-def alone_form(module: Module, name: str) -> Module | None:
-    """The kernel of an instruction as a program of its own (see `tpu_form`), which takes the arguments that its row
-    has; None where it has no such form.
-    """
-    inside = next(c for c in module.computations if name in c.by_name)
-    try:
-        return tpu_form(alone(module, inside, inside.by_name[name]))
-    except Unsupported:
-        return None
+def judge_again(
+    kernel: Kernel, request: Request, settings: Settings, label: str, arguments: Sequence[Array]
+) -> PieceResult:
+    """The row of one kernel on one set of arguments."""
+    case = _Case(kernel, request.target.removeprefix("tpu:"), settings, request.seed, (), lambda _: ())
+    return case.only(label, list(arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +148,23 @@ class _Case:
     handed: FromProgram
     code: Code | None = None
 
+    def only(self, label: str, arguments: list[Array]) -> PieceResult:
+        return self.unreadable() or self.on(label, arguments)
+
+    def unreadable(self) -> PieceResult | None:
+        """The row of a kernel that cannot be run at all."""
+        try:
+            self.code = code_of(self.kernel.files, "final")
+        except AssayError as error:
+            return self.told(Verdict.UNVERIFIED, why=f"LLO: {error}")
+        return None
+
     def row(self) -> PieceResult:
         kernel = self.kernel
         if kernel.memory:
             return self.told(Verdict.AGREE, why="only reserves memory")
-        try:
-            self.code = code_of(kernel.files, "final")
-        except AssayError as error:
-            return self.told(Verdict.UNVERIFIED, why=f"LLO: {error}")
+        if (unreadable := self.unreadable()) is not None:
+            return unreadable
         rows = [] if kernel.promised else [self.on(label, arguments) for label, arguments in self.drawn()]
         worst = _worst(rows)
         if worst is not None and worst.verdict in (Verdict.AGREE, Verdict.MISMATCH, Verdict.NONDETERMINISTIC):
@@ -272,7 +279,6 @@ class _Case:
             undecided=sum(c.undecided for c in compared),
             masked=sum(c.masked for c in compared),
             worst_bound=max((c.worst_bound for c in compared), default=0.0),
-            identical=True,
         )
 
 

@@ -103,6 +103,13 @@ def kernels(module: Module, dump: Dump) -> list[Kernel]:
     return [replace(kernel, instances=tuple(instances[group])) for group, kernel in found.items()]
 
 
+def kernel_of(module: Module, dump: Dump, name: str) -> Kernel | None:
+    """The kernel of one instruction; None where it has none."""
+    files = dump.kernel(name)
+    inside = next((c for c in module.computations if name in c.by_name), None)
+    return None if files is None or inside is None else _kernel(module, inside, inside.by_name[name], files)
+
+
 def without_kernel(module: Module, dump: Dump) -> list[Left]:
     """Computing instructions of the program that no dumped kernel does: by DMA, by the scalar core, or nobody knows."""
     left = []

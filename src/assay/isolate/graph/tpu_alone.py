@@ -1,0 +1,78 @@
+"""A finding on a TPU that is not there, as a program that stands alone: is it still the kernel, and still wrong?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from assay.checking.api import Request
+from assay.checking.bounds import Settings
+from assay.checking.simulated import PASSES
+from assay.errors import AssayError, Unsupported
+from assay.hlo.module import Module
+from assay.hlo.printer import print_for_compiler
+from assay.isolate.graph.in_place import judge_again
+from assay.isolate.graph.kernels import Kernel, kernel_of
+from assay.isolate.graph.same_kernel import difference
+from assay.isolate.graph.tpu_form import FLAGS, tpu_form
+from assay.llo.files import Dump, read_dump
+from assay.report.isolation import FINDINGS, PieceResult
+from assay.targets import tpu_aot
+from assay.targets.dumps import scratch
+from assay.toolchain import RequestRefused, Worker, WorkerDied
+from assay.toolchain.outcomes import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """module: to be compiled under FLAGS; None where it is no reproducer. identical: whether libtpu makes of it the
+    kernel of the whole graph; None where it makes none. why: it is not identical, or no reproducer.
+    """
+
+    module: Module | None
+    identical: bool | None
+    why: str = ""
+
+
+def stand_alone(
+    module: Module, dump: Dump, row: PieceResult, request: Request, settings: Settings, worker: Worker
+) -> Alone:
+    """The kernel of `row`, a finding with its arguments, cut out of the module that was dumped. A cut that is another
+    kernel is a reproducer where it shows a finding on the same arguments too.
+    """
+    kernel = kernel_of(module, dump, row.name)
+    if kernel is None:
+        return Alone(None, None, "it has no kernel of its own")
+    try:
+        form = tpu_form(kernel.alone)
+        return _compiled(kernel, form, row, request, settings, worker)
+    except Unsupported as missing:
+        return Alone(None, None, f"it has no form that stands alone: {missing}")
+    except (RequestRefused, WorkerDied, AssayError) as error:
+        return Alone(None, None, f"the compiler does not take it alone: {one_line(str(error))}")
+
+
+def _compiled(
+    kernel: Kernel, form: Module, row: PieceResult, request: Request, settings: Settings, worker: Worker
+) -> Alone:
+    with scratch() as folder:
+        tpu_aot.compile(
+            worker,
+            print_for_compiler(form),
+            "hlo-text",
+            request.target.removeprefix("tpu:"),
+            request.options,
+            dump=folder,
+            llo=True,
+            llo_passes=PASSES,
+            flags=(*request.flags, *FLAGS),
+        )
+        files = read_dump(folder / tpu_aot.LLO_FOLDER).kernel(kernel.name)
+        if files is None:
+            return Alone(None, None, "the compiler makes no kernel of it alone")
+        differs = difference(kernel.files, files)
+        if not differs:
+            return Alone(form, True)
+        again = judge_again(replace(kernel, files=files), request, settings, row.inputs, row.arguments)
+    if again.verdict in FINDINGS:
+        return Alone(form, False, f"alone it is another kernel, which is wrong as well: {differs}")
+    return Alone(None, False, f"alone it is another kernel, which is not wrong: {differs}")
