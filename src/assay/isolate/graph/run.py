@@ -18,14 +18,13 @@ import numpy as np
 from assay.checking import api
 from assay.errors import AssayError, InputError, Unsupported
 from assay.hlo.module import Module
-from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_module
-from assay.isolate.graph import in_place
+from assay.isolate.graph import in_place, on_cpu
 from assay.isolate.graph.crew import rows, rows_on_ray
-from assay.isolate.graph.cut import cut
 from assay.isolate.graph.kernels import alone, kernels, running, without_kernel
 from assay.isolate.graph.keys import Distinct, dedupe
 from assay.isolate.graph.reproducer import write
+from assay.isolate.graph.same_ir import Code
 from assay.isolate.graph.shards import BASE, Shard, cost, share_of
 from assay.isolate.graph.tasks import Given, Setup, Task, Whole
 from assay.isolate.graph.together import wrong_together
@@ -36,7 +35,6 @@ from assay.oracle.verdict import Verdict
 from assay.programs.program import Program
 from assay.report.isolation import FINDINGS, PieceResult, ProgramPieces, as_dict, candidates, from_dict
 from assay.report.result import CaseResult
-from assay.targets import cpu
 from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
@@ -82,6 +80,7 @@ class Graph:
     left: Mapping[str, int]
     whole: Whole | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    code: Code | None = None
 
 
 @dataclass(slots=True)
@@ -122,7 +121,7 @@ class Run:
         before = self._known(chosen)
         self.watch.begin(self.program.name, {task.key: task.cost for task in chosen}, list(before.values()))
         start = time.monotonic()
-        setup = Setup(of_pieces(self.request), dict(self.versions), graph.whole, self.options.trace)
+        setup = Setup(of_pieces(self.request), dict(self.versions), graph.whole, self.options.trace, graph.code)
         todo = sorted((task for task in chosen if task.key not in before), key=lambda task: -task.cost)
         by_key = {task.key: task for task in todo}
         found = dict(before)
@@ -175,23 +174,18 @@ class Run:
 
     def _cut(self) -> Graph:
         """On a target that runs: the pieces of the optimized module."""
-        seconds: dict[str, float] = {}
         module = self.program.module
         assert module is not None
-        if not is_optimized(module):
-            self.watch.step(f"{self.program.name}: compiling")
-            program = self.program
-            compiled = cpu.compile(self.worker, program.payload, program.kind, self.request.options)
-            self.worker.release(compiled)
-            seconds["compile"] = compiled.seconds
-            module = parse_module(compiled.hlo, source=f"{program.name}, optimized")
-        self.watch.step(f"{self.program.name}: cutting")
+        optimized = is_optimized(module)
+        self.watch.step(f"{self.program.name}: {'cutting' if optimized else 'compiling'}")
+        made = on_cpu.built(self.worker, self.program, self.request.options, optimized)
+        seconds = {"compile": made.compile_s} if not optimized else {}
         start = time.monotonic()
-        made = cut(module)
         known: dict[str, int] = {}
-        tasks = [task_of(distinct, known) for distinct in dedupe(made)]
-        seconds["cut"] = time.monotonic() - start
-        return Graph(module, tuple(tasks), Counter(left.why for left in made.left), None, seconds)
+        tasks = [task_of(distinct, known) for distinct in dedupe(made.cut)]
+        seconds["cut"] = time.monotonic() - start + made.cut_s
+        left = Counter(left.why for left in made.cut.left)
+        return Graph(made.module, tuple(tasks), left, None, seconds, made.code)
 
     def _dumped(self, built: in_place.Built) -> Graph:
         """On a TPU that is not there: the kernels as they stand in the whole graph."""

@@ -22,6 +22,7 @@ from assay.isolate.graph.handed import Handed
 from assay.isolate.graph.in_place import judge_kernel
 from assay.isolate.graph.kernels import Kernel, kernels
 from assay.isolate.graph.piece import Piece
+from assay.isolate.graph.same_ir import Code, same_ir
 from assay.llo.files import Dump
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Array
@@ -45,13 +46,14 @@ class Whole:
 @dataclass(frozen=True, slots=True)
 class Setup:
     """versions: of the toolchain, as its worker describes them. whole: where pieces are judged in place; traced: then
-    first on what the program hands to them.
+    first on what the program hands to them. code: of the whole graph on a target that runs, to compare a piece's with.
     """
 
     request: api.Request
     versions: Mapping[str, str | None]
     whole: Whole | None = None
     traced: bool = False
+    code: Code | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,15 @@ class Judging:
                 self.settings,
                 given=_read_sets(task.given, task.piece.module),
             )
+            row = self._with_identity(task.piece, row)
         return replace(row, group=task.group, seconds=time.monotonic() - start)
+
+    def _with_identity(self, piece: Piece, row: PieceResult) -> PieceResult:
+        if self.setup.code is None:
+            return row
+        assert self.worker is not None
+        same, why = same_ir(self.worker, self.setup.code, piece, self.setup.request.options)
+        return replace(row, identical=same, notes=(*row.notes, why) if same is False else row.notes)
 
     def _in_place(self, kernel: Kernel) -> PieceResult:
         assert self.handed is not None
