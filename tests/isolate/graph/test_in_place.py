@@ -85,6 +85,35 @@ def test_a_result_that_nobody_wrote_is_no_result(tmp_path):
     assert "memory that nobody wrote" in found.why
 
 
+BITS = """ENTRY %main (x: s32[8,128], y: s32[8,128]) -> f32[8,128] {
+  %x = s32[8,128]{1,0:T(8,128)} parameter(0)
+  %y = s32[8,128]{1,0:T(8,128)} parameter(1)
+  ROOT %k = f32[8,128]{1,0:T(8,128)} fusion(%x, %y), kind=kLoop, calls=%fused
+}
+"""
+FUSED = """%fused (a: s32[8,128], b: s32[8,128]) -> f32[8,128] {
+  %a = s32[8,128]{1,0:T(8,128)} parameter(0)
+  %b = s32[8,128]{1,0:T(8,128)} parameter(1)
+  %c = s32[8,128]{1,0:T(8,128)} subtract(%a, %b)
+  ROOT %d = f32[8,128]{1,0:T(8,128)} bitcast-convert(%c)
+}
+
+"""
+
+
+@pytest.mark.parametrize(("opcode", "verdict"), [("vsub.s32", Verdict.AGREE), ("vadd.s32", Verdict.MISMATCH)])
+def test_bits_of_a_subnormal_may_stay_in_what_is_only_moved(tmp_path, opcode, verdict):
+    """Small differences of integers, read as f32, are subnormal: vectors of bits are not flushed."""
+    stages = {
+        name: text.replace("f32[8,128], index: 0", "s32[8,128], index: 0").replace(
+            "f32[8,128], index: 1", "s32[8,128], index: 1"
+        )
+        for name, text in planted(LAST, "vsub.f32", opcode).items()
+    }
+    hlo = "HloModule jit_f, is_scheduled=true\n\n" + FUSED + BITS
+    assert row(tmp_path, stages, hlo).verdict is verdict
+
+
 def test_only_memory_is_nothing_to_judge(tmp_path):
     hlo = HLO.replace("subtract(%x, %y)", 'custom-call(), custom_call_target="AllocateBuffer"')
     found = row(tmp_path, STAGES, hlo)

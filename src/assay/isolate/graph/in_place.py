@@ -31,6 +31,7 @@ from assay.llo.code import Code
 from assay.llo.files import Dump, read_dump
 from assay.llo.kernel import LIMIT, Pair, Result, code_of, run, same
 from assay.llo.machine import Trap
+from assay.oracle.compare import bounding_box
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Program
@@ -215,9 +216,11 @@ class _Case:
     def judged(self, label: str, arguments: list[Array], outputs: Sequence[Pair]) -> PieceResult:
         bounds = Bounds(self.kernel.alone, arguments, self.settings, flushed=self.settings.device_flushes)
         target = [np.asarray(pair.first) for pair in outputs]
-        weighed = weigh(bounds, target)
-        if weighed.outside:
-            weighed = weigh_again(bounds, target, weighed)
+        weighed = _weighed(bounds, target)
+        if weighed.outside and bounds.flushed:
+            # What arithmetic makes is flushed; what only moves is not, nor bits that integers made.
+            other = _weighed(Bounds(self.kernel.alone, arguments, self.settings), target)
+            weighed = _in_both(weighed, other) if other.outside else other
         if weighed.outside:
             return self.mismatch(label, arguments, weighed, outputs, self.klass(bounds, weighed, target))
         if (lost := ruined(bounds, target)) is not None:
@@ -302,6 +305,25 @@ def _worst(rows: Sequence[PieceResult]) -> PieceResult | None:
             others.setdefault(row.why, []).append(row.inputs)
     notes = [f"not judged on {', '.join(sets)}: {why}" for why, sets in others.items()]
     return replace(best, inputs=", ".join(row.inputs for row in agreeing), notes=tuple(notes))
+
+
+def _weighed(bounds: Bounds, target: Sequence[Array]) -> Weighed:
+    """By the widest bounds, where others are broken."""
+    weighed = weigh(bounds, target)
+    return weigh_again(bounds, target, weighed) if weighed.outside else weighed
+
+
+def _in_both(one: Weighed, other: Weighed) -> Weighed:
+    """With the elements that both say are wrong."""
+    found = []
+    for a, b in zip(one.comparisons, other.comparisons, strict=True):
+        mask = None if a.outside_mask is None or b.outside_mask is None else a.outside_mask & b.outside_mask
+        if mask is None or not mask.any():
+            found.append(replace(a, outside=0, outside_mask=None, box=None))
+        else:
+            box = bounding_box(mask) if mask.ndim else ()
+            found.append(replace(a, outside=int(np.count_nonzero(mask)), outside_mask=mask, box=box))
+    return replace(one, comparisons=found)
 
 
 def _all_unwritten(weighed: Weighed, outputs: Sequence[Pair]) -> bool:

@@ -13,9 +13,10 @@ import numpy as np
 
 from assay.hlo.attributes import called, word
 from assay.hlo.fingerprint import fingerprint
-from assay.hlo.graph import reachable
+from assay.hlo.graph import called_order
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
+from assay.isolate.graph.alone import Closures
 from assay.isolate.graph.piece import Left
 from assay.llo.aliasing import shared_memory
 from assay.llo.files import Dump, KernelFiles
@@ -89,6 +90,7 @@ class Kernel:
 
 def kernels(module: Module, dump: Dump) -> list[Kernel]:
     """Every kernel of `dump` that an instruction of `module` runs, in program order of the first instruction."""
+    closures = _closures(module)
     found: dict[tuple[str, str], Kernel] = {}
     instances: dict[tuple[str, str], list[str]] = {}
     for computation in module.computations:
@@ -96,7 +98,7 @@ def kernels(module: Module, dump: Dump) -> list[Kernel]:
             files = dump.kernel(instruction.name)
             if files is None:
                 continue
-            kernel = _kernel(module, computation, instruction, files)
+            kernel = _kernel(computation, instruction, files, closures)
             group = (files.name, kernel.key)
             found.setdefault(group, kernel)
             instances.setdefault(group, []).append(instruction.name)
@@ -107,7 +109,7 @@ def kernel_of(module: Module, dump: Dump, name: str) -> Kernel | None:
     """The kernel of one instruction; None where it has none."""
     files = dump.kernel(name)
     inside = next((c for c in module.computations if name in c.by_name), None)
-    return None if files is None or inside is None else _kernel(module, inside, inside.by_name[name], files)
+    return None if files is None or inside is None else _kernel(inside, inside.by_name[name], files, _closures(module))
 
 
 def without_kernel(module: Module, dump: Dump) -> list[Left]:
@@ -146,6 +148,10 @@ def _why(instruction: Instruction) -> str:
 
 def alone(module: Module, computation: Computation, instruction: Instruction) -> Module:
     """One instruction as a program: see `Kernel.alone`. Operands that are one value under two shapes are so here."""
+    return _alone(computation, instruction, _closures(module))
+
+
+def _alone(computation: Computation, instruction: Instruction, closures: Closures) -> Module:
     names = tuple(dict.fromkeys(instruction.operands))
     sources = {name: _source(computation, name) for name in names}
     kept: dict[str, Instruction] = {}
@@ -161,8 +167,7 @@ def alone(module: Module, computation: Computation, instruction: Instruction) ->
         kept.update({i.name: i for i in chain})
     body = (*parameters.values(), *kept.values(), instruction)
     entry = Computation(f"{instruction.name}.alone", body, instruction.name)
-    inner = {c.name: c for i in (*kept.values(), instruction) for name in called(i) for c in reachable(module, name)}
-    return Module(instruction.name, (*inner.values(), entry), entry.name)
+    return Module(instruction.name, (*closures.of((*kept.values(), instruction)), entry), entry.name)
 
 
 def _take(parameters: dict[str, Instruction], value: Instruction) -> None:
@@ -185,10 +190,14 @@ def constant_chain(computation: Computation, name: str) -> list[Instruction]:
     return chain[::-1] if chain[-1].opcode in ("constant", "iota") else []
 
 
-def _kernel(module: Module, computation: Computation, instruction: Instruction, files: KernelFiles) -> Kernel:
+def _closures(module: Module) -> Closures:
+    return Closures(module, {c.name: place for place, c in enumerate(called_order(module))})
+
+
+def _kernel(computation: Computation, instruction: Instruction, files: KernelFiles, closures: Closures) -> Kernel:
     given = computation.operands(instruction)
     inputs = arrays_of(*(operand.shape for operand in given))
-    program = alone(module, computation, instruction)
+    program = _alone(computation, instruction, closures)
     return Kernel(
         fingerprint(program),
         instruction.name,
