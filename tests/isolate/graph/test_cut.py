@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
 from assay.inputs.generate import generate
 from assay.isolate.graph.cut import cut, running
+from assay.isolate.graph.keys import dedupe
 from assay.isolate.graph.piece import Cut, Operand, Piece
 from assay.reference.evaluator import evaluate
 from assay.reference.policies import XLA_CPU
@@ -538,3 +540,22 @@ def test_a_chain_of_constants_does_not_come_along_for_ever() -> None:
     found = cut(parse_module(module_of("x: f32[]\n" + "\n".join(lines) + "\nROOT %r = f32[] add(%x, %c999)")))
     check_whole(found)
     assert sum(len(p.instructions) for p in found.pieces) < 10_000
+
+
+def seconds_to_cut(steps: int) -> float:
+    """Of CPU, for a polynomial of that many steps in one computation."""
+    lines = [
+        f"%b{i} = f32[4]{{0}} broadcast(%c{i}), dimensions={{}}\n%m{i} = f32[4]{{0}} multiply(%x{i - 1}, %b{i})\n"
+        f"%x{i} = f32[4]{{0}} add(%m{i}, %x0)"
+        for i in range(1, steps)
+    ]
+    constants = [f"%c{i} = f32[] constant({i})" for i in range(1, steps)]
+    module = parse_module(module_of("\n".join(["x0: f32[4]{0}", *constants, *lines, "ROOT %r = f32[4]{0} abs(%x1)"])))
+    start = time.process_time()
+    assert len(dedupe(cut(module))) == 2 * steps
+    return time.process_time() - start
+
+
+def test_four_times_the_instructions_take_four_times_as_long() -> None:
+    short, long = min(seconds_to_cut(500) for _ in range(3)), seconds_to_cut(2000)
+    assert long < 10 * short  # sixteen times, if each piece looked at the whole

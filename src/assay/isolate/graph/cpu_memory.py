@@ -1,9 +1,8 @@
 """Which memory XLA:CPU gives to each value of a graph, and pieces that share theirs as they do in the graph.
 
-A kernel that writes over an operand is other code than one that does not: LLVM is told which pointers may be one
-(measured: of the kernels of eight programs that shared nothing alone and did in the graph, none was the same). So a
-piece whose result lies in an operand's memory gets a copy of that operand, whose memory the result may have; it counts
-as another piece than its like that does not.
+A kernel that writes over an operand is other code than one that does not, for LLVM is told which pointers may be one
+(measured: 16 of 394 kernels of eight programs). So a piece whose result lies in an operand's memory gets a copy of that
+operand, whose memory the result may have; it counts as another piece than its like that does not.
 
 Source: `*.cpu_after_optimizations-buffer-assignment.txt` and `-values.txt` of a dump: which value lies where, and under
 which names it goes.
