@@ -26,6 +26,7 @@ from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.errors import AssayError, Unsupported
 from assay.hlo.module import Module
 from assay.inputs.generate import generate
+from assay.isolate.graph.in_bounds import inside
 from assay.isolate.graph.kernels import Kernel, kernels
 from assay.llo.code import Code
 from assay.llo.files import Dump, read_dump
@@ -184,7 +185,9 @@ class _Case:
             yield "no inputs", []
             return
         for name in self.classes:
-            yield f"{name}, seed {self.seed}", generate(self.kernel.alone, self.seed, name)
+            arguments = generate(self.kernel.alone, self.seed, name)
+            if inside(self.kernel.alone, arguments, self.settings.policy):
+                yield f"{name}, seed {self.seed}", arguments
 
     def on(self, label: str, arguments: list[Array]) -> PieceResult:
         """The verdict on one set of arguments."""
