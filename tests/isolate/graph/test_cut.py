@@ -239,6 +239,13 @@ KEPT = {
     "%b = f32[4]{0} get-tuple-element(%t), index=1\nROOT %r = f32[4]{0} add(%x, %b)",
     "a fusion that spreads": "%c = f32[4]{0} constant({1, 2, 3, 4})\n"
     "%b = f32[4]{0} fusion(%c), kind=kLoop, calls=%plain\nROOT %r = f32[4]{0} add(%x, %b)",
+    "a fusion of nothing else": "%b = f32[4]{0} fusion(), kind=kLoop, calls=%counted\nROOT %r = f32[4]{0} add(%x, %b)",
+    "brought to another memory": "%c = f32[4]{0} constant({1, 2, 3, 4})\n"
+    "%s = (f32[4]{0:S(1)}, f32[4]{0}, u32[]) copy-start(%c)\n%b = f32[4]{0:S(1)} copy-done(%s)\n"
+    "ROOT %r = f32[4]{0} add(%x, %b)",
+    "a part brought there": "%c = f32[8]{0} constant({1, 2, 3, 4, 5, 6, 7, 8})\n"
+    "%s = ((f32[8]{0}), f32[4]{0}, u32[]) slice-start(%c), slice={[2:6]}\n%b = f32[4]{0} slice-done(%s)\n"
+    "ROOT %r = f32[4]{0} add(%x, %b)",
     "where it runs": "%c = u32[] replica-id()\n%b = u32[4]{0} broadcast(%c), dimensions={}\n"
     "%d = f32[4]{0} convert(%b)\nROOT %r = f32[4]{0} add(%x, %d)",
 }
@@ -246,7 +253,13 @@ KEPT = {
 
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
 def test_constants_in_all_but_name_stay_in(body: str) -> None:
-    assert pieces(module_of("x: f32[4]{0}\n" + body))["r"].operands == (Operand("x"),)
+    counted = "%counted () -> f32[4] {\n  ROOT %i = f32[4]{0} iota(), iota_dimension=0\n}\n\nENTRY"
+    whole = parse_module(module_of("x: f32[4]{0}\n" + body).replace("ENTRY", counted))
+    found = cut(whole)
+    check_whole(found)
+    (piece,) = (p for p in found.pieces if p.name == "r")
+    assert piece.operands == (Operand("x"),)
+    assert compare_pieces(whole)[1] == []
 
 
 def test_an_init_that_the_graph_is_given_is_a_parameter() -> None:

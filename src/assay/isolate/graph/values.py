@@ -15,8 +15,8 @@ SAME = frozenset(("opt-barrier", "domain", "add-dependency"))
 _WRITTEN = frozenset(("constant", "iota", "partition-id", "replica-id"))
 _SPREADING = frozenset(
     (
-        "broadcast", "bitcast", "reshape", "transpose", "reverse", "slice", "copy", "convert", "negate", "tuple",
-        "get-tuple-element", *SAME,
+        "broadcast", "bitcast", "reshape", "transpose", "reverse", "slice", "copy", "copy-start", "copy-done",
+        "async-done", "convert", "negate", "tuple", "get-tuple-element", *SAME,
     )
 )  # fmt: skip
 _STEPS = 8  # from a constant on: each user of a chain has all of it, which must not grow with the graph
@@ -75,10 +75,10 @@ def _steps(
     """How many instructions lie between this one and the constants it comes from; None where it comes from others."""
     if instruction.opcode in _WRITTEN or is_memory(instruction):
         return 0
-    if not instruction.operands or any(operand not in steps for operand in instruction.operands):
+    if any(operand not in steps for operand in instruction.operands):
         return None
     if instruction.opcode in _SPREADING or _spreads(module, instruction, spreading):
-        return 1 + max(steps[operand] for operand in instruction.operands)
+        return 1 + max((steps[operand] for operand in instruction.operands), default=0)
     return None
 
 
@@ -89,10 +89,10 @@ def is_memory(instruction: Instruction) -> bool:
 
 
 def _spreads(module: Module, instruction: Instruction, spreading: dict[str, bool]) -> bool:
-    """Whether it is a fusion of nothing but constants and what spreads them (XLA:CPU's `wrapped_broadcast`)."""
-    if instruction.opcode != "fusion":
+    """Whether it runs nothing but constants and what spreads them (XLA:CPU's `wrapped_broadcast`, a `slice-start`)."""
+    if instruction.opcode not in ("fusion", "async-start"):
         return False
-    (name,) = called(instruction)
+    name = called(instruction)[0]
     if name not in spreading:
         free = _WRITTEN | _SPREADING | {"parameter"}
         spreading[name] = all(i.opcode in free for i in module.by_name[name].instructions)
