@@ -40,7 +40,9 @@ BUNDLES = """= control target key start
 )
 MEMORY = """$region0: #{n}
   #allocation1 [shape = 's32[1]{0}', space=sflag, size = 0x4, offset = 0, scoped, tag = 'flag']
-  _
+  %4 = vnop
+  $region1: #{n} parent=0
+    _
 """
 X = np.linspace(-3, 4, 128, dtype=np.float32)
 REQUEST = Request(target="tpu:v5e", through="llo")
@@ -114,10 +116,10 @@ EXPONENTIAL = BUNDLES.replace(
 )
 
 
-@pytest.mark.parametrize(("floor", "undecided"), [("vfloor.f32 %v2_v0", 0), ("vadd.f32 -0.9, %v2_v0", 128)])
-def test_right_kernels_decide_what_bounds_leave_open(floor: str, undecided: int) -> None:
+@pytest.mark.parametrize("floor", ["vfloor.f32 %v2_v0", "vadd.f32 -0.9, %v2_v0"])
+def test_right_kernels_decide_what_bounds_leave_open(floor: str) -> None:
     """exp(log 2) is just above 2, or below it: the program's bounds leave floor of it open, and each kernel does as it
-    should. 1.1 is neither 1 nor 2: the kernel is named.
+    should. 1.1 is neither 1 nor 2: the kernel is wrong, whatever it should have been.
     """
     bundles = BUNDLES.replace("vmul.f32 -1.0, %v2_v0", floor)
     worker = FakeWorker(MADE_FLOOR, bundles, more={"m": EXPONENTIAL})
@@ -126,9 +128,11 @@ def test_right_kernels_decide_what_bounds_leave_open(floor: str, undecided: int)
     result = judge(program, (np.full(128, np.log(2), np.float32),), "given", target, settings)
     target.close()
     assert result is not None
-    assert result.outputs[0].undecided == undecided
-    assert result.verdict == (Verdict.UNVERIFIED if undecided else Verdict.AGREE)
-    assert ("the first that is wrong is n" in result.notes[0]) == bool(undecided)
+    if "floor" in floor:
+        assert (result.verdict, result.outputs[0].undecided) == (Verdict.AGREE, 0)
+    else:
+        assert (result.verdict, result.klass) == (Verdict.MISMATCH, MismatchClass.MISCOMPILE)
+        assert result.why.startswith("the kernel n is wrong: 128 of 128 elements of its output 0, at [")
 
 
 pytestmark = pytest.mark.usefixtures("_on_x86")

@@ -22,18 +22,30 @@ from assay.reference.policy import Policy
 from assay.reference.value import Ball, Token, flatten, from_array
 from assay.reference.value import Value as Balls
 
+MOST_KEPT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a kernel that is wrong got and gave."""
+
+    operands: tuple[Pair, ...]
+    results: tuple[Pair, ...]
+
 
 @dataclass(slots=True)
 class EachKernel:
     """To be called with every kernel that ran; each is judged once, the first time. wrong: kernel -> in words what is.
 
-    unjudged: kernels that the reference does not model, or leaves partly undecided.
+    unjudged: kernels that the reference does not model, or leaves partly undecided. kept: of the first wrong ones whose
+    operands depend on nothing that nobody wrote.
     """
 
     module: Module
     policy: Policy
     wrong: dict[str, str] = field(default_factory=dict)
     unjudged: set[str] = field(default_factory=set)
+    kept: dict[str, Kept] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     _steps: Steps = field(init=False)
 
@@ -57,6 +69,10 @@ class EachKernel:
         shapes = [leaf for leaf in leaves(instruction.shape) if isinstance(leaf, ArrayShape)]
         for number, (ball, pair, shape) in enumerate(zip(balls, pairs(result), shapes, strict=True)):
             self._compare(instruction.name, number, ball, pair, shape)
+        got = tuple(pair for operand in operands for pair in pairs(operand))
+        known = all(pair.unwritten is None for pair in got)
+        if known and instruction.name in self.wrong and len(self.kept) < MOST_KEPT:
+            self.kept[instruction.name] = Kept(got, tuple(pairs(result)))
 
     def _compare(self, name: str, number: int, ball: Ball, pair: Pair, shape: ArrayShape) -> None:
         compared = compare_output(ball, pair.first, shape)

@@ -183,6 +183,9 @@ class _Case:
             return wrong
         elements = sum(c.elements for c in weighed.comparisons)
         undecided = sum(c.undecided for c in weighed.comparisons)
+        if undecided and isinstance(self.target, Simulated) and (wrong_kernel := self.target.wrong_kernel()):
+            found = self.result(Verdict.MISMATCH, wrong_kernel, weighed, first, MismatchClass.MISCOMPILE)
+            return dataclasses.replace(found, outputs=())  # none of them says so
         if elements and undecided == elements:
             why = "every element is undecided: the reference cannot say what is right"
             return self.result(Verdict.UNVERIFIED, why, weighed, first)

@@ -3,7 +3,8 @@
 Results are compared with the program's bounds, as a device's are; where one lies outside, it is wrong if it lies
 outside the optimized module's own bounds too (a wrong kernel), or if that module's bounds do not meet the program's (a
 wrong rewrite). Each kernel is judged on the operands that it got as well (`each`): that says which one is wrong; and
-where all are right, an element that the program's bounds leave undecided is judged as that of the optimized module is.
+where all are right, an element that the program's bounds leave undecided is judged as that of the optimized module is;
+where one is surely wrong, so is the program, though its bounds leave the elements open (`wrong_kernel`).
 Two runs in memory that held other things before stand for two runs on a device: an output that depends
 on memory that nobody wrote differs between them.
 
@@ -16,20 +17,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.each import EachKernel
 from assay.checking.target import Outputs, apart, decided_by_both, key_of, read_optimized, spent
-from assay.checking.weigh import Weighed, weigh, weigh_again
-from assay.errors import ReferenceLimit, Unsupported
+from assay.checking.weigh import Weighed, compare, weigh, weigh_again
+from assay.errors import AssayError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
 from assay.llo.code import Code
 from assay.llo.files import Dump, read_dump
+from assay.llo.kernel import Pair
 from assay.llo.machine import Trap
 from assay.llo.module import KernelRun, ModuleRun, UnwrittenChoice, run_module
+from assay.llo.operands import operands_of
 from assay.oracle.verdict import Verdict
 from assay.programs.program import Program
 from assay.reference.value import Array
@@ -155,6 +158,33 @@ class Simulated:
         except Unsupported:
             return weighed
 
+    def wrong_kernel(self) -> str:
+        """In words, a kernel that is wrong whatever the program leaves open; empty where none surely is.
+
+        On operands that are known, in both runs, an element that the reference decides lies outside its widest bounds
+        (accumulations in the worst order, no sampled ones) of the one instruction that the kernel was made of.
+        """
+        if self.each is None or self.own is None:
+            return ""
+        settings = replace(self.settings, policy=self.settings.own or self.settings.policy, own=None)
+        for name, kept in self.each.kept.items():
+            alone = operands_of(self.own.module, name).alone
+            arguments = [pair.first for pair in kept.operands]
+            bounds = Bounds(alone, arguments, settings, self.own.step, flushed=settings.device_flushes)
+            try:
+                widest = bounds.certain([False])
+                runs = [compare(bounds, widest, [pick(pair) for pair in kept.results]) for pick in (_first, _second)]
+            except AssayError:
+                continue  # it cannot be judged alone
+            for a, b in zip(*runs, strict=True):
+                if (
+                    a.outside_mask is not None
+                    and b.outside_mask is not None
+                    and (a.outside_mask & b.outside_mask).any()
+                ):
+                    return f"the kernel {name} is wrong: {self.each.wrong[name]}"
+        return ""
+
     def _build(self, options: Mapping[str, str], seconds: dict[str, float], step: Step) -> _Built:
         key = key_of(options)
         if key not in self._built:
@@ -179,6 +209,14 @@ class Simulated:
                 raise Unsupported("LLO", "this libtpu dumps none")
             self._built[key] = _Built(module, read_dump(llo), {})
         return self._built[key]
+
+
+def _first(pair: Pair) -> Array:
+    return pair.first
+
+
+def _second(pair: Pair) -> Array:
+    return pair.second
 
 
 def _refuse(kernel: KernelRun) -> None:
