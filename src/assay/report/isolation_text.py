@@ -61,6 +61,7 @@ def _program(program: ProgramPieces, console: Console, verbose: bool, several: b
     if elements:
         share = f"{undecided / elements:.2%} undecided, {masked / elements:.2%} NaN or infinite on both sides"
         console.print(f"  {elements} elements compared, {share}")
+    _identity(program, console)
     for why, count in program.reasons.most_common(None if verbose else 8):
         console.print(Text(f"  not judged: {count} x {why}", style="yellow"), soft_wrap=True)
     if program.left:
@@ -71,6 +72,16 @@ def _program(program: ProgramPieces, console: Console, verbose: bool, several: b
         console.print(Text(f"  {note}"), soft_wrap=True)
     if verbose:
         console.print(_rows(program))
+
+
+def _identity(program: ProgramPieces, console: Console) -> None:
+    """How many pieces are, alone, the code that they are in the graph, and which are not."""
+    known = [row for row in program.rows if row.identical is not None]
+    others = [row.name for row in known if not row.identical]
+    if known:
+        but = f"; not {', '.join(others[:MOST])}{', ...' if len(others) > MOST else ''}" if others else ""
+        text = f"  {len(known) - len(others)} of {len(known)} that have code have that of the graph{but}"
+        console.print(Text(text), soft_wrap=True)
 
 
 def _whole(program: ProgramPieces, console: Console) -> None:
