@@ -16,19 +16,19 @@ from typing import Protocol
 import numpy as np
 
 from assay.checking import api
-from assay.errors import AssayError, InputError, Unsupported
+from assay.errors import AssayError, InputError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_module
 from assay.isolate.graph import in_place, on_cpu
 from assay.isolate.graph.crew import rows, rows_on_ray
-from assay.isolate.graph.kernels import alone, kernels, running, without_kernel
+from assay.isolate.graph.kernels import kernels, running, without_kernel
 from assay.isolate.graph.keys import Distinct, dedupe
 from assay.isolate.graph.reproducer import write
 from assay.isolate.graph.same_ir import Code
 from assay.isolate.graph.shards import BASE, Shard, cost, share_of
 from assay.isolate.graph.tasks import Given, Setup, Task, Whole
 from assay.isolate.graph.together import wrong_together
-from assay.isolate.graph.tpu_form import tpu_form
+from assay.isolate.graph.tpu_alone import stand_alone
 from assay.isolate.graph.trace import captured, wanted
 from assay.journal import Journal
 from assay.oracle.verdict import Verdict
@@ -128,8 +128,7 @@ class Run:
         with ExitStack() as open_:
             for row in self._rows(setup, self._with_values(graph, todo, open_)):
                 if row.verdict in FINDINGS:
-                    alone = _alone(graph.module, by_key[row.key])
-                    row = self._with_reproducer(alone, row)
+                    row = self._with_reproducer(*self._alone(graph, by_key[row.key], row))
                 self.journal.write({"program": self.program.name, **as_dict(row)})
                 found[row.key] = row
                 self.watch.row(row)
@@ -237,6 +236,18 @@ class Run:
 
     # ---- findings, and the whole
 
+    def _alone(self, graph: Graph, task: Task, row: PieceResult) -> tuple[Module | None, PieceResult]:
+        """A finding as a module that the compiler takes, None where there is no such form of it; and the row, which
+        says whether it is the kernel of the graph.
+        """
+        if task.piece is not None:
+            return task.piece.module, row
+        assert graph.whole is not None
+        settings = api.settings_for(self.request, self.versions)
+        self.watch.step(f"{self.program.name}: {task.name} alone")
+        made = stand_alone(graph.module, graph.whole.dump, row, self.request, settings, self.worker)
+        return made.module, replace(row, identical=made.identical, notes=(*row.notes, *filter(None, (made.why,))))
+
     def _with_reproducer(self, alone: Module | None, row: PieceResult) -> PieceResult:
         folder = write(self.options.out, alone, row, self.request, api.words(self.versions))
         return replace(row, reproducer=str(folder), arguments=())
@@ -293,17 +304,6 @@ def of_pieces(request: api.Request) -> api.Request:
 def is_optimized(module: Module) -> bool:
     """Whether a compiler made the module: it has a schedule."""
     return module.attributes.get("is_scheduled") == "true"
-
-
-def _alone(whole: Module, task: Task) -> Module | None:
-    """A piece as a module that a compiler takes; None where there is no such form of it."""
-    if task.piece is not None:
-        return task.piece.module
-    try:
-        computation = whole.by_name[task.computation]
-        return tpu_form(alone(whole, computation, computation.by_name[task.name]))
-    except Unsupported:
-        return None
 
 
 def task_of(distinct: Distinct, known: dict[str, int] | None = None) -> Task:
