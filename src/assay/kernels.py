@@ -21,6 +21,7 @@ from assay.llo import native
 from assay.llo.code import Code
 from assay.llo.diff import Given, KernelDiff, diff_kernel
 from assay.llo.files import FINAL, ORIGINAL, Dump, KernelFiles, Stage, read_dump
+from assay.llo.interpret import Watch
 from assay.llo.kernel import LIMIT, run, same
 from assay.llo.listing import load
 from assay.llo.lowering import lower
@@ -180,6 +181,7 @@ def execute(
     which: str | None,
     limit: int = LIMIT,
     traced: bool = False,
+    step: Step = lambda _: None,
 ) -> tuple[RunReport, str]:
     """Runs one stage of one kernel on the request's inputs, or on drawn ones; and, where it is to be traced, the page
     that shows it. Raises AssayError.
@@ -196,7 +198,7 @@ def execute(
         list(zip(operands.inputs, given.arrays, strict=True)),
         operands.outputs,
         operands.shared,
-        engine=native.run if trace is None else trace.engine,
+        engine=native.watched(told(step)) if trace is None else trace.engine,
         limit=limit,
     )
     if trace is not None:
@@ -216,6 +218,11 @@ def execute(
         result.words,
     )
     return report, "" if trace is None else page(report, loaded.kernel, trace)
+
+
+def told(step: Step) -> Watch:
+    """Tells how far a kernel is."""
+    return lambda kernel, steps: step(f"{kernel}: {steps} instructions")
 
 
 def _stage(dumped: Dumped, kernel: str | None, which: str | None) -> tuple[KernelFiles, Stage]:
@@ -331,6 +338,10 @@ def handed(
         if deadline is not None and time.monotonic() > deadline:
             raise ReferenceLimit("out of time before the kernel was reached")
 
+    def watch(kernel: str, steps: int) -> None:
+        step(f"{dumped.name}: {kernel} ({found.label}), {steps} instructions")
+        check()
+
     start = time.monotonic()
     for number, (found.label, arguments) in enumerate(_arguments(module, request, sets or SETS)):
         if sets is None and number >= FEW and (time.monotonic() - start > MORE_S or found.size > MORE_BYTES):
@@ -343,6 +354,7 @@ def handed(
                 arguments,
                 generation(request),
                 for_target(request.target),
+                engine=native.watched(watch),
                 limit=limit,
                 codes=codes,
                 on_kernel=found,

@@ -27,7 +27,8 @@ def diffed(folder: Path, **options: object) -> KernelDiff:
     request = Request(target="tpu:v5e")
     with opened(str(folder), request) as (_, dumps):
         (one,) = dumps
-        (found,) = diff_all(one, request, None, LIMIT, options.get("deadline"), lambda _: None)  # type: ignore[arg-type]
+        limit, step = options.get("limit", LIMIT), options.get("step", lambda _: None)
+        (found,) = diff_all(one, request, None, limit, options.get("deadline"), step)  # type: ignore[arg-type]
     return found
 
 
@@ -175,6 +176,18 @@ def test_what_time_does_not_reach_is_unverified(tmp_path):
     found = diffed(write(tmp_path), deadline=time.monotonic() - 1.0)
     assert found.verdict == "unverified"
     assert "out of time" in found.why
+
+
+def test_time_ends_within_a_kernel_and_progress_says_where_it_is(tmp_path):
+    """A loop that never ends, and a limit that is far."""
+    stages = {**STAGES, "01-original": dumped.LOOP.replace("%s11 = sadd.s32 1", "%s11 = sadd.s32 0")}
+    said: list[str] = []
+    start = time.monotonic()
+    found = diffed(write(tmp_path, stages), deadline=start + 4.0, limit=1 << 60, step=said.append)
+    assert time.monotonic() - start < 60
+    assert (found.verdict, found.difference) == ("unverified", None)
+    assert "out of time" in found.why
+    assert any("k" in text and text.endswith(" instructions") for text in said)
 
 
 def test_nothing_to_compare_is_no_agreement(tmp_path):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assay.llo import native
+from assay.llo import interpret, native
 from assay.llo.code import Code
-from assay.llo.machine import Machine
+from assay.llo.machine import Machine, Outcome, Trap
 from assay.llo.semantics.table import BY_NUMBER, OPS
 
 
@@ -73,3 +74,35 @@ def test_every_op_has_a_body_in_c() -> None:
     for op in BY_NUMBER:
         if op.name not in ("jump", "halt"):
             assert f"/* {op.name} */ static int op_{op.number}(" in text
+
+
+def endless() -> Code:
+    """S[0] counts up for ever."""
+    add, jump = OPS["sadd.s32"].number, OPS["jump"].number
+    records = np.array([[add, 0, 0, 1, 0, 0, 0, 0], [jump, 0, 0, 0, 0, 0, 0, 0]], np.int32)
+    return Code("k", "k.txt", records, np.array([1, 2], np.int32), 1, 1, 2, {}, {}, {0: 0, 1: 1}, (), ())
+
+
+@pytest.mark.parametrize("error", [TimeoutError, KeyboardInterrupt])
+@pytest.mark.parametrize("engine", [interpret.run, native.run])
+def test_a_run_is_watched_and_ends_where_the_watch_says(engine: Callable[..., Outcome], error: type[Exception]) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def watch(kernel: str, steps: int) -> None:
+        seen.append((kernel, steps))
+        if len(seen) == 3:
+            raise error
+
+    machine = Machine(endless(), "v5e")
+    with pytest.raises(error):
+        engine(endless(), machine, 1 << 40, watch=watch)
+    slices = (interpret.SLICE,) if engine is interpret.run or native.missing() else (native.SLICE,)
+    assert seen == [("k", k * slice_) for slice_ in slices for k in (1, 2, 3)]
+    assert int(machine.s[0]) == seen[-1][1] // 2
+
+
+@pytest.mark.parametrize("engine", [interpret.run, native.run])
+@pytest.mark.parametrize("limit", [1, interpret.SLICE, native.SLICE - 1, native.SLICE, native.SLICE + 1])
+def test_a_watch_does_not_move_the_limit(engine: Callable[..., Outcome], limit: int) -> None:
+    outcome = engine(endless(), Machine(endless(), "v5e"), limit, watch=lambda kernel, steps: None)
+    assert (outcome.steps, outcome.stop and outcome.stop.trap) == (limit, Trap.STEP_LIMIT)

@@ -27,6 +27,7 @@ from assay.checking.target import Outputs, apart, decided_by_both, key_of, read_
 from assay.checking.weigh import Weighed, compare, weigh, weigh_again
 from assay.errors import AssayError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
+from assay.llo import native
 from assay.llo.code import Code
 from assay.llo.files import Dump, read_dump
 from assay.llo.kernel import Pair
@@ -95,6 +96,13 @@ class Simulated:
             count += 1
             if count % 16 == 0:
                 step(f"simulating, instruction {count}")
+            in_time()
+
+        def watch(kernel: str, steps: int) -> None:
+            step(f"simulating {kernel}, {steps} instructions")
+            in_time()
+
+        def in_time() -> None:
             if time.monotonic() - start > self.settings.reference_timeout_s:
                 limit = f"{self.settings.reference_timeout_s:.0f} s"
                 raise ReferenceLimit(f"the simulation takes longer than {limit}; raise it with --reference-timeout")
@@ -107,6 +115,7 @@ class Simulated:
                 self.generation,
                 policy,
                 stage="final",
+                engine=native.watched(watch),
                 codes=built.codes,
                 on_kernel=each,
                 deadline=deadline,

@@ -118,7 +118,7 @@ def run(
         with opened(source, request, passes, hlo, progress.step, limit_bytes) as (_, dumps):
             dumped = _only(dumps)
             progress.step("running")
-            report, page = execute(dumped, request, kernel, stage, limit, trace is not None)
+            report, page = execute(dumped, request, kernel, stage, limit, trace is not None, progress.step)
     if out is not None:
         np.savez(out, *[pair.first for _, pair in report.outputs])
     if trace is not None:

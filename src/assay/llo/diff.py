@@ -146,21 +146,21 @@ class _Chain:
     operands: Operands
     inputs: Sequence[Given]
     generation: str
-    engine: Engine
     limit: int
     deadline: float | None
     step: Callable[[str], None]
     stages: list[Ran] = field(default_factory=list)
     last: tuple[Loaded, list[Result], str] | None = None
     loose: list[list[Array]] = field(default_factory=list)  # by inputs and output: elements that are not compared
+    at: str = ""  # what is done, in words
     doubt: str = ""  # why a difference, or that there is none, may be due to a file that is cut
 
     def difference(self) -> Difference | None:
         first_real = next((s.number for s in self.files.stages if s.label == ORIGINAL), 0)
         for stage in self.files.stages:
-            if self.deadline is not None and time.monotonic() > self.deadline:
-                raise _OutOfTime
-            self.step(f"{self.files.name}: stage {stage.number}")
+            self._in_time()
+            self.at = f"{self.files.name}: stage {stage.number}"
+            self.step(self.at)
             why = next((why for label, why in SKIPPED if label.fullmatch(stage.label)), "")
             if stage.number < first_real:
                 why = "before the program is whole: units are not chosen yet"
@@ -180,6 +180,15 @@ class _Chain:
                 return found
         return None
 
+    def _in_time(self) -> None:
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise _OutOfTime
+
+    def watch(self, kernel: str, steps: int) -> None:
+        """A look at a kernel that runs."""
+        self.step(f"{self.at}, {steps} instructions")
+        self._in_time()
+
     def _stage(self, stage: Stage) -> Difference | None:
         loaded = load(self.files, stage)
         fingerprint = loaded.fingerprint() if loaded.declared is None else ""
@@ -194,7 +203,7 @@ class _Chain:
             if self.last is not None:
                 before = self.last[1][number].steps
                 limit = min(SLOWER * before + SPARE, max(limit, LONGER * before + SPARE))
-            result = self._run(code, given, self.engine, limit)
+            result = self._run(code, given, native.watched(self.watch), limit)
             if self.last is None:
                 if result.stop is not None:
                     raise _First(f"{_name(stage)}: {result.words}")
@@ -307,7 +316,6 @@ def diff_kernel(
     inputs: Sequence[Given],
     generation: str,
     *,
-    engine: Engine = native.run,
     limit: int = LIMIT,
     deadline: float | None = None,
     step: Callable[[str], None] = lambda _: None,
@@ -316,7 +324,7 @@ def diff_kernel(
     time.monotonic(), after which no further stage is run. Whatever cannot be read or run is told, never raised.
     """
     start = time.monotonic()
-    chain = _Chain(files, operands, inputs, generation, engine, limit, deadline, step)
+    chain = _Chain(files, operands, inputs, generation, limit, deadline, step)
     why, difference = "", None
     try:
         difference = chain.difference()

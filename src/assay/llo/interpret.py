@@ -10,10 +10,24 @@ from assay.llo.code import IMM, OP, PRED, Code
 from assay.llo.machine import Machine, Outcome, Stop, Trap, Trapped
 from assay.llo.semantics.table import BY_NUMBER, OPS
 
+Watch = Callable[[str, int], None]
+SLICE = 1 << 13
 
-def run(code: Code, machine: Machine, limit: int, hook: Callable[[int], None] | None = None) -> Outcome:
+
+def unwatched(kernel: str, steps: int) -> None:
+    """A watch that looks at nothing."""
+
+
+def run(
+    code: Code,
+    machine: Machine,
+    limit: int,
+    hook: Callable[[int], None] | None = None,
+    watch: Watch = unwatched,
+) -> Outcome:
     """From record 0 to `halt`, or to the first trap. limit: how many records may be executed. hook: called with the
-    record's index after each that did something; jumps and the end are none.
+    record's index after each that did something; jumps and the end are none. watch: called every SLICE records with the
+    kernel's name and their number; may raise.
     """
     records = code.records.tolist()
     jump, halt = OPS["jump"].number, OPS["halt"].number
@@ -26,6 +40,8 @@ def run(code: Code, machine: Machine, limit: int, hook: Callable[[int], None] | 
             if steps >= limit:
                 stop = Stop(Trap.STEP_LIMIT, at, int(code.lines[at]), (limit,))
                 break
+            if not steps % SLICE and steps:
+                watch(code.name, steps)
             record = records[at]
             steps += 1
             predicate = record[PRED]

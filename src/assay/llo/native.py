@@ -17,12 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from assay.llo import interpret
 from assay.llo.code import Code
+from assay.llo.interpret import Watch
 from assay.llo.machine import SPACES, Machine, Outcome, Stop, Trap
 from assay.llo.semantics.table import BY_NUMBER, OPS
 
@@ -42,6 +44,11 @@ DETAILS = {
     Trap.TRANSPOSE: 2,
     Trap.QUEUE_FULL: 2,
 }
+
+
+SLICE = 1 << 17
+"""Records between two looks at a run: a tenth of a second, or a third."""
+_WATCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64)
 
 
 class NoCompiler(Exception):
@@ -139,6 +146,8 @@ def _library() -> ctypes.CDLL | NoCompiler:
         ctypes.c_void_p,
         ctypes.c_void_p,
         ctypes.c_int64,
+        _WATCH,
+        ctypes.c_int64,
         ctypes.c_void_p,
     ]
     library.assay_llo_run.restype = None
@@ -151,11 +160,27 @@ def missing() -> str | None:
     return str(library) if isinstance(library, NoCompiler) else None
 
 
-def run(code: Code, machine: Machine, limit: int) -> Outcome:
-    """`interpret.run` in C: the same registers, memory, traps and counts."""
+def watched(watch: Watch) -> Callable[[Code, Machine, int], Outcome]:
+    """An engine: `run`, with `watch`."""
+    return lambda code, machine, limit: run(code, machine, limit, watch)
+
+
+def run(code: Code, machine: Machine, limit: int, watch: Watch = interpret.unwatched) -> Outcome:
+    """`interpret.run` in C: the same registers, memory, traps and counts. watch: called with the kernel's name and the
+    number of records that it has executed, again and again; what it raises ends the run.
+    """
     library = _library()
     if isinstance(library, NoCompiler):
-        return interpret.run(code, machine, limit)
+        return interpret.run(code, machine, limit, watch=watch)
+    raised: list[BaseException] = []
+
+    def asked(steps: int) -> int:
+        try:
+            watch(code.name, steps)
+        except BaseException as error:  # an interrupt too: nothing may leave through C
+            raised.append(error)
+        return len(raised)
+
     state = (machine.v, machine.m, machine.s, machine.hbm, machine.vmem, machine.smem, machine.sflag)
     places = [a.ctypes.data for a in state] + [machine.owners[space].ctypes.data for space in SPACES]
     given = (ctypes.c_void_p * len(places))(*places)
@@ -164,7 +189,11 @@ def run(code: Code, machine: Machine, limit: int) -> Outcome:
     sizes_words = np.array(sizes, np.int64)
     records = np.ascontiguousarray(code.records, np.int32)
     out = np.zeros(9, np.int64)
-    library.assay_llo_run(given, sizes_words.ctypes.data, records.ctypes.data, limit, out.ctypes.data)
+    library.assay_llo_run(
+        given, sizes_words.ctypes.data, records.ctypes.data, limit, _WATCH(asked), SLICE, out.ctypes.data
+    )
+    if raised:
+        raise raised[0]
     steps, trap, at, *detail, left, flying = (int(x) for x in out)
     stop = None
     if trap:

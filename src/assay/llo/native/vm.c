@@ -24,19 +24,25 @@ static void release(VM *vm) {
 }
 
 /* given: v, m, s, hbm, vmem, smem, sflag, four maps of owners. sizes: units of the four spaces, fill, implicit latch, bytewise.
-   out: steps, trap (0 none), record, four words of detail, entries left in queues, DMAs in flight. */
-void assay_llo_run(void *const *given, const int64_t *sizes, const int32_t *records, int64_t limit, int64_t *out) {
+   watch: asked every `slice` steps; where it says other than 0 the run ends there. out: steps, trap (0 none), record,
+   four words of detail, entries left in queues, DMAs in flight. */
+void assay_llo_run(void *const *given, const int64_t *sizes, const int32_t *records, int64_t limit,
+                   int (*watch)(int64_t), int64_t slice, int64_t *out) {
   VM *vm = calloc(1, sizeof(VM));
   vm->v = given[0], vm->m = given[1], vm->s = given[2];
   vm->hbm = given[3], vm->vmem = given[4], vm->smem = given[5], vm->sflag = given[6];
   for (int k = 0; k < 4; k++) vm->owners[k] = given[7 + k], vm->units[k] = sizes[k];
   vm->fill = (uint32_t)sizes[4], vm->implicit_latch = (int32_t)sizes[5], vm->bytewise = (int32_t)sizes[6];
   for (int u = 0; u < UNITS; u++) vm->stacked[u] = -1;
-  int64_t at = 0, steps = 0;
+  int64_t at = 0, steps = 0, until = limit < slice ? limit : slice;
   for (;;) {
-    if (steps >= limit) {
-      trap(vm, STEP_LIMIT, limit, 0, 0, 0);
-      break;
+    if (steps >= until) {
+      if (steps >= limit) {
+        trap(vm, STEP_LIMIT, limit, 0, 0, 0);
+        break;
+      }
+      if (watch(steps)) break;
+      until = limit - steps < slice ? limit : steps + slice;
     }
     const int32_t *r = records + at * 8;
     steps++;
