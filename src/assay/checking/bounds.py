@@ -267,7 +267,8 @@ def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Tok
     lost = np.zeros(ball.mid.shape, np.bool_) if ball.und is None else ball.und
     own = np.zeros(ball.mid.shape) if ball.rad is None else ball.rad
     drawn = np.zeros(ball.mid.shape) if sampled.rad is None else sampled.rad
-    take = unclear & (lost | (drawn < own))
+    # Drawn errors hardly ever make a number zero, on which may hang whether a result is infinite, NaN, or neither.
+    take = unclear & np.where(lost, np.isfinite(sampled.mid), drawn < own)
     mid = np.where(take, sampled.mid, ball.mid)
     rad = np.where(take, drawn, own)
     still = None if sampled.und is None else unclear & sampled.und

@@ -18,7 +18,7 @@ from assay.reference.bodies import call_batched, component_kinds
 from assay.reference.context import Context, largest_partial_sum, smallest_normal, unit_roundoff
 from assay.reference.ops.movement import moved
 from assay.reference.registry import find
-from assay.reference.sums import below_last_digit, whole
+from assay.reference.sums import below_last_digit, infinity_lost, whole
 from assay.reference.value import Array, Ball, as_ball, union, wrap
 
 ASSIGN = "assign"
@@ -214,8 +214,11 @@ def _sum(ctx: Context, element: Ball, value: Ball, group: _Group) -> Ball:
     exact = rad is None and _sums_exactly(element, value, float(np.max(magnitude)))
     if exact:
         return ctx.rounded(dtype, mid, None, und)
-    # Partial sums may overflow in one order and not in another.
+    # Partial sums may overflow in one order and not in another, or to the other infinity than the sum has.
     und = union(und, (magnitude >= dtype.part.max) & np.isfinite(mid))
+    if (lost := infinity_lost(dtype, mid, magnitude)) is not None:
+        nan = union(group.any(np.isnan(value.mid)), np.isnan(element.mid))
+        und = union(und, lost if nan is None else lost & ~nan)
     terms = group.counts + 1
     u = unit_roundoff(dtype)
     steady = ctx.rng is None and _steady(dtype, mid, magnitude, terms, element, value, group)

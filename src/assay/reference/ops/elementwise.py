@@ -124,7 +124,7 @@ def sum_of_two(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Array, u
         a.dtype,
         mid,
         total(a.rad, b.rad),
-        union(und, opposite_infinities(a, b)),
+        union(und, opposite_infinities(a, b), rewrites.overflow_unseen(ctx, instr, a, b, mid)),
         error=np.where(np.isfinite(mid), constants, 0.0) if constants else None,
         known=not rewrites.may_regroup(ctx, instr, rewrites.SUMS),
     )

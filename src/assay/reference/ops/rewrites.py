@@ -14,7 +14,7 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import ArrayShape, DType
 from assay.reference.context import Context
 from assay.reference.rounding import flushes, smallest_normal, unit_roundoff
-from assay.reference.value import Array, Ball, round_to
+from assay.reference.value import Array, Ball, round_to, union
 
 SUMS = {"add", "subtract"}
 ROUNDINGS = {"multiply": 1, "divide": 2, "parameter": 2}
@@ -67,6 +67,31 @@ def regrouped_products(ctx: Context, instr: Instruction, dtype: DType, mid: Arra
     if rad is None and instr.opcode == "multiply":
         return np.where(round_to(dtype, mid) == mid, 0.0, error)
     return error
+
+
+def overflow_unseen(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Array) -> Array | None:
+    """Where a product has overflowed that need not be rounded before it is added to something (FMA): against another
+    infinity the sum is then that one and not NaN, and a number may bring it back into range. None for nowhere.
+
+    A product of an infinity is not told from one that overflows.
+    """
+    if not ctx.policy.excess_precision or a.dtype.is_complex or np.isfinite(mid).all():
+        return None
+    found: Array | None = None
+    for one, other, product in ((a, b, _is_product(ctx, instr, 0)), (b, a, _is_product(ctx, instr, 1))):
+        infinite = np.isinf(one.mid)
+        if product and infinite.any():
+            back = np.abs(other.mid) >= a.dtype.max * 2.0**-26  # the least by which a product can be too large
+            found = union(found, infinite & np.where(np.isinf(other.mid), np.isnan(mid), back))
+    return found if found is not None and found.any() else None
+
+
+def _is_product(ctx: Context, instr: Instruction, operand: int) -> bool:
+    """Whether an operand is a product, or the negative of one."""
+    makers = ctx.makers(instr)
+    while makers and makers[operand].opcode == "negate":
+        makers, operand = ctx.makers(makers[operand]), 0
+    return bool(makers) and makers[operand].opcode == "multiply"
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:

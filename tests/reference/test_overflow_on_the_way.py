@@ -1,0 +1,91 @@
+"""Intermediate results that overflow in one legal evaluation and not in another: every one of them is inside."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from elements import POLICY
+
+from assay.hlo.parse import parse_module
+from assay.hlo.shape import ArrayShape
+from assay.oracle.compare import OutputComparison, compare_output
+from assay.reference.evaluator import evaluate
+from assay.reference.value import Array, Ball, as_ball
+
+MAX = float(np.finfo(np.float32).max)
+SPECIAL = (MAX, -MAX, MAX / 2, -MAX / 4, 1.5, -1.0, 3e-20, np.inf, -np.inf, 0.0, 2.0**-100)
+
+FORMS = {
+    "a b + c": ("m = f32[COUNT] multiply(a, b)\n  ROOT r = f32[COUNT] add(m, c)", 1, 1),
+    "c - a b": ("m = f32[COUNT] multiply(a, b)\n  ROOT r = f32[COUNT] subtract(c, m)", -1, 1),
+    "-(a b) - c": (
+        "m = f32[COUNT] multiply(a, b)\n  n = f32[COUNT] negate(m)\n  ROOT r = f32[COUNT] subtract(n, c)",
+        -1,
+        -1,
+    ),
+}
+
+
+def compared(ball: Ball, result: Array) -> OutputComparison:
+    return compare_output(ball, result, ArrayShape(ball.dtype, ball.dims))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_product_that_is_added_may_be_too_large_for_its_type(form: str) -> None:
+    """FMA takes the product as it is: against an infinity the sum is that infinity, which is NaN where the product is
+    rounded to the other one.
+    """
+    body, of_product, of_other = FORMS[form]
+    a, b, c = (np.array(x, np.float32) for x in zip(*product(SPECIAL, repeat=3), strict=True))
+    text = f"""HloModule m
+ENTRY e {{ a = f32[COUNT] parameter(0)
+  b = f32[COUNT] parameter(1)
+  c = f32[COUNT] parameter(2)
+  {body} }}
+""".replace("COUNT", str(a.size))
+    ball = as_ball(evaluate(parse_module(text), [a, b, c], POLICY).value)
+    with np.errstate(all="ignore"):
+        separate = np.float32(of_product) * (a * b) + np.float32(of_other) * c
+        wide = [x.astype(np.longdouble) for x in (a, b, c)]
+        fused = (of_product * (wide[0] * wide[1]) + of_other * wide[2]).astype(np.float32)
+    assert not np.array_equal(separate, fused, equal_nan=True)
+    for result in (separate, fused):
+        assert compared(ball, result).outside == 0
+    undecided = compared(ball, fused).undecided
+    assert 0 < undecided < a.size / 4
+    assert compared(ball, -fused).outside > a.size / 2
+
+
+@pytest.mark.parametrize(
+    ("update", "decided"),
+    [
+        ((MAX, MAX, -np.inf), False),
+        ((MAX, MAX, -MAX), False),
+        ((np.inf, 1.0, -1.0), True),
+        ((np.inf, MAX / 2, -np.inf), True),
+        ((np.nan, MAX, MAX), True),
+    ],
+)
+def test_a_scattered_sum_in_any_order(update: tuple[float, ...], decided: bool) -> None:
+    count = len(update)
+    text = """HloModule m
+add { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = f32[] add(x, y) }
+ENTRY e { x = f32[2] parameter(0)
+  i = s32[COUNT] parameter(1)
+  u = f32[COUNT] parameter(2)
+  ROOT r = f32[2] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }
+""".replace("COUNT", str(count))
+    values = np.array(update, np.float32)
+    arguments = [np.zeros(2, np.float32), np.zeros(count, np.int32), values]
+    ball = as_ball(evaluate(parse_module(text), arguments, POLICY).value)
+    with np.errstate(all="ignore"):
+        sums = {float(np.add.accumulate(np.array((0, *order), np.float32))[-1]) for order in permutations(update)}
+    for found in sums:
+        assert compared(ball, np.array([found, 0], np.float32)).outside == 0, found
+    assert (len({str(found) for found in sums}) == 1) == decided
+    assert (compared(ball, np.zeros(2, np.float32)).undecided == 0) == decided
