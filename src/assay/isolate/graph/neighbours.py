@@ -8,10 +8,12 @@ left out. Every set is convex: with two pieces it has all that lies on the ways 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 
 from assay.checking.bounds import Step
+from assay.hlo.attributes import called
 from assay.hlo.graph import called_order, users
 from assay.hlo.module import Computation, Module
 from assay.hlo.shape import ArrayShape
@@ -56,8 +58,8 @@ class Graph:
 class Found:
     """What a search came to. piece: the smallest neighbourhood that shows `verdict`, None where none does, with `why`.
 
-    units: the pieces in it, in program order. radius: how far from the start the first that showed it reached. judged:
-    how many were. minimal: whether no unit can be left out; not where the budget ended first.
+    units: the pieces in it, all of one computation, in program order. radius: how far from the start the first that
+    showed it reached. judged: how many were. minimal: whether no unit can be left out; not where the budget ended.
     """
 
     piece: Piece | None
@@ -152,6 +154,38 @@ def find(
         minimal, shown = False, search.smallest
     ordered = tuple(unit for unit in graph.units if unit in shown)
     return Found(neighbourhood(graph, shown), ordered, search.verdicts[shown], radius, search.judged, minimal)
+
+
+def search(
+    module: Module,
+    judge: Judge,
+    suspects: Mapping[str, Collection[str]] = MappingProxyType({}),
+    budget: int = BUDGET,
+    step: Step = lambda _: None,
+) -> Found:
+    """`find` in the entry, and where a loop, a branch or a call is all that is left, in what it runs.
+
+    suspects: by computation, the units to start from.
+    """
+    made = cut(module)
+    home, judged = module.entry_name, 0
+    found: Found | None = None
+    todo = [home]
+    while todo:
+        name = todo.pop(0)
+        graph = graph_of(module, name, made)
+        start = [unit for unit in suspects.get(name, ()) if unit in graph.units]
+        inner = find(graph, start, judge, budget - judged, step)
+        judged += inner.judged
+        if inner.piece is not None:
+            found = inner
+            (first, *others) = inner.units
+            instruction = graph.computation.by_name[first]
+            todo = list(called(instruction)) if not others and instruction.opcode in _WHOLE else []
+        elif found is None:
+            found = inner
+    assert found is not None
+    return replace(found, judged=judged)
 
 
 class _Spent(Exception):

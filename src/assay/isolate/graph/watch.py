@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from assay.checking.bounds import Settings, Step
 from assay.checking.each import balls_of
 from assay.errors import AssayError
 from assay.hlo.attributes import called
@@ -16,13 +17,13 @@ from assay.isolate.graph.diverge import Watched, deadline
 from assay.isolate.graph.in_place import Built
 from assay.isolate.graph.piece import Operand
 from assay.isolate.graph.tapped import WINDOW, AsIs, Tapping, size_of
-from assay.isolate.graph.trace import element, indexed_leaves
+from assay.isolate.graph.trace import TRIPS, element, indexed_leaves
 from assay.isolate.graph.values import Values, is_memory, values
 from assay.llo.module import Value as Simulated
 from assay.llo.module import pairs, run_module
 from assay.programs.program import Array
 from assay.reference.value import Token, Value, from_array
-from assay.report.summary import Row
+from assay.report.summary import Row, State, first_of
 
 Order = tuple[tuple[float, float], ...]
 
@@ -157,6 +158,29 @@ class OnCpu:
             return (*own, end) if row.opcode in ("while", "conditional", "call") else own
 
         return key
+
+
+def suspects(
+    module: Module, arguments: Sequence[Array], settings: Settings, on: AsIs, step: Step = lambda _: None
+) -> dict[str, set[str]]:
+    """Where to look for what no single piece shows, by computation: instructions that cannot be watched without
+    changing what is computed, and the first whose results diverge; and the loops, branches and calls that run them.
+
+    Raises WorkerDied, RequestRefused, and what evaluating the module raises.
+    """
+    target = OnCpu(module)
+    watched = Watched(module, arguments, settings, target.has, TRIPS, step)
+    watched.evaluate()
+    target.run(on, watched)
+    rows = watched.told()
+    found: dict[str, set[str]] = {}
+    for row in (*first_of(rows), *(row for row in rows if row.state is State.UNSEEN)):
+        found.setdefault(row.computation, set()).add(row.name)
+    for computation in reversed(list(running(module))):
+        for instruction in computation.instructions:
+            if instruction.attributes and any(name in found for name in called(instruction)):
+                found.setdefault(computation.name, set()).add(instruction.name)
+    return found
 
 
 def _arrays(shape: Shape) -> list[tuple[int, ...]]:
