@@ -7,6 +7,7 @@ throw away is no need. What is left out of the proof (overflow inside a sum, say
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from assay.inputs.rules import View
@@ -45,7 +46,17 @@ def certain_needs(walk: Walk) -> list[Need]:
     """What instructions need of values that nothing masks."""
     view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
     masked = walk.masked()
-    return [need for need in walk.unmet(view, hard_only=True) if not masked[need[2]]]
+    needs = walk.unmet(view, hard_only=True)
+    return [need for need in needs if not masked[need[2]] and not _may_be_whole(walk, view, need)]
+
+
+def _may_be_whole(walk: Walk, view: View, need: Need) -> bool:
+    """Whether it is the base of a power whose exponent may happen to be an integer, so that it may be negative."""
+    node = walk.flat.nodes[need[2]]
+    if node.opcode != "power" or need[0] == need[2]:
+        return False
+    exponent = view.spans[node.operands[1]]
+    return not exponent.finite or math.ceil(exponent.low) <= exponent.high
 
 
 def _all(walk: Walk, number: int) -> Span:

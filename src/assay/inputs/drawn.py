@@ -29,6 +29,12 @@ from assay.inputs.span import INF, Span, inward, limits
 from assay.inputs.survey import Survey, flat_outputs, moved, survey
 from assay.reference.value import Array
 
+LOOKS = 12
+"""Evaluations after which no further set is begun: there may be nothing to find."""
+ROWS = 3
+"""Sets of which each row is one guess."""
+MENDS = 3
+"""How often a set of inputs is mended: what replaces one place may come to something else further on."""
 MATTERS = 24
 """Inputs of which it is seen one by one whether they matter; of more, some are drawn."""
 
@@ -133,6 +139,7 @@ class _Search:
         self.input_class = input_class
         self.until = until
         self.notes: list[str] = []
+        self.looks = 0
         key = [seed % 2**64, zlib.crc32(input_class.encode()), 0x6D656E64]
         self.rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
 
@@ -141,6 +148,7 @@ class _Search:
             raise _Late("its time is over")
 
     def look(self, arrays: list[Array]) -> _State:
+        self.looks += 1
         return arrays, survey(self.module, arrays, self.deadline)
 
     def best(self, planned: Plan, arrays: list[Array]) -> _State:
@@ -149,54 +157,62 @@ class _Search:
             return state
         best = state
         try:
-            for candidate in self.candidates(planned, state):
-                if candidate is None:
-                    continue
-                state = self.look(candidate)
-                if state[1].strange:
-                    mended = self.mended(planned, state)
-                    if mended is not None:
-                        again = self.look(mended)
-                        state = again if again[1].rank < state[1].rank else state
-                if state[1].rank < best[1].rank:
-                    best = state
+            for number, candidate in enumerate(self.candidates(planned, arrays)):
+                rows = number > len(RANGES)  # what is fine or not there is a row
+                if candidate is not arrays:
+                    state = self.look(candidate)
+                if self.looks > LOOKS:
+                    break
+                for _ in range(MENDS):
+                    best = min(best, state, key=lambda s: s[1].rank)
+                    mended = self.mended(planned, state, rows) if state[1].strange else None
+                    if mended is None:
+                        break
+                    state = self.look(mended)
+                best = min(best, state, key=lambda s: s[1].rank)
                 if not best[1].strange:
                     break
         except _Late:
             self.notes.append("the time was over before other inputs were tried")
         return best
 
-    def candidates(self, planned: Plan, state: _State) -> Iterator[list[Array] | None]:
-        """Other inputs, those nearest to what was planned first."""
-        yield self.mended(planned, state)
-        partial = plan(self.module, BOXES[self.input_class], partial=True)
-        if partial.domains != planned.domains:
-            yield _arrays(self.module, partial.domains, self.seed, self.input_class)
+    def candidates(self, planned: Plan, arrays: list[Array]) -> Iterator[list[Array]]:
+        """Inputs to mend, those nearest to what was planned first."""
+        yield arrays
+        if planned.stubborn != planned.domains:
+            yield _arrays(self.module, planned.stubborn, self.seed, self.input_class)
         for low, high in RANGES:
             domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.shapes(), strict=True)]
             yield _arrays(self.module, domains, self.seed, "log-uniform")
+        low, high = RANGES[0]
+        domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.shapes(), strict=True)]
+        for further in range(1, ROWS + 1):
+            drawn = _arrays(self.module, domains, self.seed + further, "log-uniform")
+            yield [_alike(self.rng, array) for array in drawn]
 
     def shapes(self) -> list[ArrayShape]:
         return [s for p in self.module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
 
-    def mended(self, planned: Plan, state: _State) -> list[Array] | None:
-        """The same arrays, each place at which something begins not to be finite filled from one where nothing does,
-        in all arrays of that shape alike. None where no place tells."""
+    def mended(self, planned: Plan, state: _State, rows: bool) -> list[Array] | None:
+        """The same arrays, each place (or row) at which something begins not to be finite filled from one where nothing
+        does, in all arrays of that shape alike. None where no place tells."""
         arrays, seen = state
-        bad: dict[tuple[int, ...], Array] = {}
-        for origin in seen.origins:
-            shape = origin.where.shape
-            bad[shape] = bad[shape] | origin.where if shape in bad else origin.where
         mended, changed = list(arrays), False
-        for shape, where in bad.items():
-            places = np.flatnonzero(where)
-            good = np.flatnonzero(~where)
-            if not good.size or not shape:
+        for shape in {array.shape for array in arrays if array.ndim}:
+            where = np.zeros(shape, bool)
+            for origin in seen.origins:
+                spread = _spread(origin.where, shape)
+                if spread is not None:
+                    where |= spread
+            if rows:
+                where = where.reshape(-1, shape[-1]).any(axis=1)
+            places, good = np.flatnonzero(where), np.flatnonzero(~where)
+            if not places.size or not good.size:
                 continue
             chosen = good[self.rng.integers(0, good.size, places.size)]
             for k, array in enumerate(mended):
                 if array.shape == shape and not (planned.domains[k].distinct or planned.domains[k].ordered):
-                    flat = array.reshape(-1).copy()
+                    flat = array.reshape((-1, shape[-1]) if rows else -1).copy()
                     flat[places] = flat[chosen]
                     mended[k], changed = flat.reshape(shape), True
         return mended if changed else None
@@ -249,21 +265,41 @@ class _Search:
         return tuple(found)
 
 
-RANGES = ((0.5, 2.0), (2.0**-6, 2.0**-1), (1.0, 2.0**6), (-(2.0**6), 2.0**6))
-"""Where many functions are finite, tried one after another."""
+RANGES = ((-(2.0**12), 2.0**12), (0.5, 2.0), (2.0**-6, 2.0**-1), (1.0, 2.0**6), (-(2.0**3), 2.0**3))
+"""Where many functions are finite, tried one after another; of wide ones the places that are fine are kept."""
+
+
+def _alike(rng: np.random.Generator, array: Array) -> Array:
+    """Rows whose elements differ by less than a factor of two, for sums and maxima that take a row together."""
+    if array.ndim < 2 or not array.size or array.dtype.kind in "biu":
+        return array
+    factor = np.asarray(0.5 + 0.5 * rng.random(array.shape), np.float32)
+    made: Array = np.asarray(array[..., :1].astype(np.float32) * factor)
+    return made.astype(array.dtype)
+
+
+def _spread(where: Array, shape: tuple[int, ...]) -> Array | None:
+    """A mask over an array of another shape: the same, or one whose last or first dimensions were reduced."""
+    if where.shape == shape:
+        return where
+    rank = where.ndim
+    if 0 < rank < len(shape) and shape[:rank] == where.shape:
+        return np.broadcast_to(where.reshape(where.shape + (1,) * (len(shape) - rank)), shape)
+    if 0 < rank < len(shape) and shape[-rank:] == where.shape:
+        return np.broadcast_to(where, shape)
+    return None
 
 
 def _inside(domain: Domain, shape: ArrayShape, low: float, high: float) -> Domain:
-    """A float domain cut to a range, where it has any of it."""
-    if not shape.dtype.is_float:
+    """A float domain moved to a range, whatever was planned; mending picks what is fine there."""
+    if not shape.dtype.is_float or domain.definite:
         return domain
     ends = limits(shape.dtype)
-    least = max(domain.low, 0.0) if domain.positive else domain.low
-    cut = Span(max(low, least, ends.low), min(high, domain.high, ends.high))
+    cut = inward(shape.dtype, Span(max(low, ends.low), min(high, ends.high)))
     if cut.low >= cut.high:
         return domain
-    cut = inward(shape.dtype, cut)
-    return replace(domain, low=cut.low, high=cut.high, positive=False, nonzero=0.0)
+    least = cut.high * 2.0**-24 if cut.low < 0 else 0.0
+    return replace(domain, low=cut.low, high=cut.high, positive=False, nonzero=least)
 
 
 def _scaled(domain: Domain, shape: ArrayShape, factor: float) -> Domain:

@@ -8,10 +8,9 @@ never a condition: a program is right or wrong on any input.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape
@@ -19,10 +18,10 @@ from assay.inputs.domain import ANY, Domain
 from assay.inputs.flat import Node, flatten
 from assay.inputs.rules.rule import View
 from assay.inputs.span import ANY_NUMBER, INF, Span, inward, limits
-from assay.inputs.traits import traits
+from assay.inputs.traits import SEEDS, traits
 from assay.inputs.walk import Walk
 
-ROUNDS = 6
+ROUNDS = 32
 ATTEMPTS = 3
 """Plans that are tried, with other choices where there is one; the one that leaves the least unmet is taken."""
 
@@ -45,6 +44,8 @@ class Plan:
     domains: tuple[Domain, ...]
     view: View
     unmet: tuple[tuple[int, Span, int], ...]
+    stubborn: tuple[Domain, ...]
+    """As `domains`, where what cannot be met was gone for all the same, as far as there was a way."""
 
 
 _last: tuple[Module, Walk] | None = None
@@ -63,40 +64,47 @@ def domains(module: Module, box: Box | None = None) -> list[Domain]:
     return list(plan(module, box).domains)
 
 
-def plan(module: Module, box: Box | None = None, partial: bool = False) -> Plan:
-    """A plan for inputs of a class whose arrays lie in `box`, by default of ordinary values.
-
-    partial: where not every need can be met, whether to go as far towards all as there is a way, or to leave those out.
-    """
+def plan(module: Module, box: Box | None = None) -> Plan:
+    """A plan for inputs of a class whose arrays lie in `box`, by default of ordinary values."""
     walk = walk_of(module)
     flat = walk.flat
-    # Constants and iotas are all that handing on traits asks of a view.
-    first = walk.forward([limits(flat.nodes[k].dtype) for k in flat.parameters], likely=True)
-    known = traits(flat, first)
-    kinds = [known.get(k, ANY) for k in flat.parameters]
+    kinds = _kinds(walk)
     defaults = [
         (box or ordinary)(flat.nodes[k].shape, domain) for k, domain in zip(flat.parameters, kinds, strict=True)
     ]
     usual = box is None or box is ordinary
+    first = walk.forward(defaults, likely=True)
     # Ordinary values do not overflow after many sums: it is the bounds that are too wide by then.
     hopeless = {(k, k) for k, sums in enumerate(walk.sums()) if sums > SUMS} if usual else set()
-    first = walk.forward(defaults, likely=True)
     hopeless |= {(k, by) for k, _, by in walk.unmet(first) if k != by and walk.guarded(k, by)}
-    found = _best(walk, defaults, hopeless)
+
+    def drawn_from(found: _Found) -> tuple[Domain, ...]:
+        four = zip(flat.parameters, found[0], found[1], defaults, kinds, strict=True)
+        return tuple(_domain(flat.nodes[k], box, asked, default, kind, usual) for k, box, asked, default, kind in four)
+
+    found = _best(walk, defaults, first, hopeless)
+    stubborn = drawn_from(found)
     for _ in range(min(3, _effort(walk))):
         # What cannot be met must not bend the inputs: plan again without it. Indices are better nearly in range.
         more = {(k, by) for k, _, by in found[3] if flat.nodes[k].dtype.is_float}
-        if partial or not more:
+        if not more:
             break
         hopeless |= more
-        found = _best(walk, defaults, hopeless)
+        found = _best(walk, defaults, first, hopeless)
     boxes, asked, view, _ = found
-    made = [
-        _domain(flat.nodes[k], *four, usual=usual)
-        for k, four in zip(flat.parameters, zip(boxes, asked, defaults, kinds, strict=True), strict=True)
-    ]
-    unmet = _movable(walk, walk.unmet(view))
-    return Plan(walk, tuple(boxes), tuple(asked), tuple(made), view, tuple(unmet))
+    unmet = tuple(_movable(walk, walk.unmet(view)))
+    return Plan(walk, tuple(boxes), tuple(asked), drawn_from(found), view, unmet, stubborn)
+
+
+def _kinds(walk: Walk) -> list[Domain]:
+    """What is asked of each parameter beside its range."""
+    flat = walk.flat
+    if not flat.conditions and not any(node.opcode in SEEDS for node in flat.nodes):
+        return [ANY] * len(flat.parameters)
+    # Constants and iotas are all that handing on traits asks of a view.
+    view = walk.forward([limits(flat.nodes[k].dtype) for k in flat.parameters], likely=True)
+    known = traits(flat, view)
+    return [known.get(k, ANY) for k in flat.parameters]
 
 
 SUMS = 3
@@ -111,10 +119,10 @@ def _effort(walk: Walk) -> int:
     return max(1, 20_000 // (len(walk.flat.nodes) + 1))
 
 
-def _best(walk: Walk, defaults: list[Span], without: set[tuple[int, int]]) -> _Found:
+def _best(walk: Walk, defaults: list[Span], first: View, without: set[tuple[int, int]]) -> _Found:
     best: _Found | None = None
     for attempt in range(min(ATTEMPTS, _effort(walk))):
-        found = _planned(walk, defaults, attempt, without)
+        found = _planned(walk, defaults, first, attempt, without)
         if best is None or len(found[3]) < len(best[3]):
             best = found
         if not best[3]:
@@ -123,25 +131,28 @@ def _best(walk: Walk, defaults: list[Span], without: set[tuple[int, int]]) -> _F
     return best
 
 
-def _planned(walk: Walk, defaults: list[Span], attempt: int, without: set[tuple[int, int]]) -> _Found:
+def _planned(walk: Walk, defaults: list[Span], first: View, attempt: int, without: set[tuple[int, int]]) -> _Found:
+    """Meets needs one after another, those next to the parameters first, for what meets one changes what the next one
+    has to do; in a large module many at a time."""
     flat = walk.flat
+    size = len(flat.nodes)
     place = {number: k for k, number in enumerate(flat.parameters)}
     asked = [ANY_NUMBER] * len(defaults)
     boxes = list(defaults)
-    view = walk.forward(boxes, likely=True, attempt=attempt)
+    view = replace(first, attempt=attempt)
     unmet = _movable(walk, walk.unmet(view), without)
     wanted = sorted(unmet + _movable(walk, walk.wishes(view)), key=lambda need: need[0])
+    given_up: set[tuple[int, int]] = set()
     for _ in range(min(ROUNDS, 1 + _effort(walk))):
-        if not wanted:
+        some = [need for need in wanted if (need[0], need[2]) not in given_up]
+        if not some:
             break
-        changed = False
+        some = some[: max(1, len(some) * size // 2000)]
+        changed: dict[int, Span] = {}
         # What leaves its type is judged by bounds that are far too wide after many products: it may cost some of an
         # array's range, not all of it.
-        for needs, least in (
-            ([n for n in wanted if n[0] != n[2]], 2.0**-12),
-            ([n for n in wanted if n[0] == n[2]], 2.0**-4),
-        ):
-            reached, _ = walk.narrowed(view, needs)
+        for leaves, least in ((False, 2.0**-12), (True, 2.0**-4)):
+            reached, _ = walk.narrowed(view, [need for need in some if (need[0] == need[2]) is leaves])
             for number, span in reached.items():
                 k, node = place[number], flat.nodes[number]
                 met = asked[k].meet(span)
@@ -150,11 +161,13 @@ def _planned(walk: Walk, defaults: list[Span], attempt: int, without: set[tuple[
                 box = fitted(node, defaults[k], met)
                 if node.dtype.is_float and _withered(box, defaults[k], least):
                     continue
-                asked[k], boxes[k], changed = met, box, True
-        if not changed:
-            break
-        view = walk.forward(boxes, likely=True, attempt=attempt)
-        wanted = unmet = _movable(walk, walk.unmet(view), without)
+                asked[k] = met
+                changed[number] = boxes[k] = box
+        if changed:
+            view = walk.moved(view, boxes, changed)
+            wanted = unmet = _movable(walk, walk.unmet(view), without)
+        else:
+            given_up.update((need[0], need[2]) for need in some)
     return boxes, asked, view, unmet
 
 
@@ -228,20 +241,20 @@ def _domain(node: Node, box: Span, asked: Span, default: Span, kind: Domain, usu
         low = asked.low if asked.low > -INF else box.low
         high = asked.high if asked.high < INF else box.high
         if asked.low == -INF and asked.high == INF:
-            return dataclasses.replace(kind, nonzero=asked.gap)
-        return dataclasses.replace(kind, low=low, high=max(low, high), nonzero=asked.gap if low < 0 < high else 0)
+            return replace(kind, nonzero=asked.gap)
+        return replace(kind, low=low, high=max(low, high), nonzero=asked.gap if low < 0 < high else 0)
     reach = FARTHEST / NORMAL if usual else 1.0
     low, high = (end * reach for end in (default.low, default.high))
     if asked.low <= low and asked.high >= high:
-        return dataclasses.replace(kind, nonzero=asked.gap)
+        return replace(kind, nonzero=asked.gap)
     if 0 <= asked.low <= FLOOR and asked.high >= high and default.low < 0:
-        return dataclasses.replace(kind, positive=True)
+        return replace(kind, positive=True)
     if box.low == default.low:
         box = box._replace(low=max(low, asked.low))
     if box.high == default.high:
         box = box._replace(high=min(high, asked.high))
     box = inward(node.dtype, box)
-    return dataclasses.replace(kind, low=box.low, high=box.high, nonzero=box.gap if box.low < 0 < box.high else 0.0)
+    return replace(kind, low=box.low, high=box.high, nonzero=box.gap if box.low < 0 < box.high else 0.0)
 
 
 FLOOR = 2.0**-7

@@ -131,6 +131,15 @@ def stored(dtype: DType, span: Span) -> Span:
     return Span(low, high, gap, nan)
 
 
+def held(dtype: DType, span: Span) -> Span:
+    """A computed span as the type holds it, its roundings aside."""
+    if not dtype.is_float:
+        return stored(dtype, span)
+    if span.high > dtype.max or span.low < -dtype.max:
+        return stored(dtype, span)
+    return span
+
+
 def inward(dtype: DType, span: Span) -> Span:
     """The span cut to bounds with few digits, which the type holds exactly.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from assay.inputs.flat import Flat, Node
 from assay.inputs.idioms import Fact, facts
 from assay.inputs.rules import RULES, Rule, View
-from assay.inputs.span import ANY_NUMBER, Span, limits, stored, whole
+from assay.inputs.span import ANY_NUMBER, Span, held, limits, stored, whole
 
 ROUNDS = 3
 """How often a loop comes round when inputs are planned."""
@@ -78,12 +78,23 @@ class Walk:
             self.come_round(view, given)
         return view
 
+    def moved(self, view: View, parameters: Sequence[Span], changed: Mapping[int, Span]) -> View:
+        """As `forward`, from a view that is right but for the parameters in `changed`."""
+        if self.flat.phis:
+            return self.forward(parameters, view.likely, view.attempt)
+        after = View(view.nodes, list(view.spans), view.moving, view.likely, view.attempt)
+        for number, span in changed.items():
+            after.spans[number] = span
+        self.again(after, dict.fromkeys(self.flat.parameters, ANY_NUMBER), set(changed))
+        return after
+
     def value(self, view: View, number: int) -> Span:
         node = self.flat.nodes[number]
         try:
             span = self.rules[number].forward(view, node)
-            kept = node.opcode in EXACT and node.dtype.is_float
-            if not (kept and all(self.flat.nodes[k].dtype == node.dtype for k in node.operands)):
+            if view.likely:
+                span = held(node.dtype, span)
+            elif not (node.opcode in EXACT and node.dtype.is_float and self.one_type(node)):
                 span = stored(node.dtype, span)
         except (AssertionError, IndexError, ValueError, ZeroDivisionError, OverflowError):
             return whole(node.dtype)  # a malformed instruction is for the evaluator to complain of
@@ -92,6 +103,9 @@ class Walk:
             return span
         met = Span(*span[:3], True).meet(fact(view))
         return span if met.empty else Span(met.low, met.high, met.gap, span.nan)
+
+    def one_type(self, node: Node) -> bool:
+        return all(self.flat.nodes[k].dtype == node.dtype for k in node.operands)
 
     def come_round(self, view: View, given: Mapping[int, Span]) -> None:
         """Lets loops come round until their values stay as they are."""

@@ -13,6 +13,9 @@ HUGE = 1e300
 """Stands for infinity where room is shared out."""
 
 
+NEAREST = 2.0**-10
+
+
 def times(x: float, y: float) -> float:
     """A product of bounds, of which zero stays zero."""
     return 0 if x == 0 or y == 0 else x * y
@@ -52,31 +55,33 @@ def share(want: Span, a: Span, b: Span, moves_a: bool, moves_b: bool, whole_numb
     if want.gap and want.low < want.gap:
         want = Span(want.gap, want.high) if want.high >= want.gap else Span(want.low, -want.gap)
     a, b = (Span(max(-HUGE, x.low), min(HUGE, x.high)) for x in (a, b))
-    # Terms of the sign that is wanted, where both may have it; else, or where that is not enough, each its share.
-    lifted = a.low + b.low < want.low and want.low >= 0 and a.high > 0 and b.high > 0
-    lowered = a.high + b.high > want.high and want.high <= 0 and a.low < 0 and b.low < 0
-    if lifted:
-        a, b = (Span(max(0.0, x.low), x.high) for x in (a, b))
-    if lowered:
-        a, b = (Span(x.low, min(0.0, x.high)) for x in (a, b))
-    room_a, room_b = a.high - a.low, b.high - b.low
-    part = room_a / (room_a + room_b) if room_a + room_b else 0.5
-    over, under = a.high + b.high - want.high, want.low - a.low - b.low
-    high_a, high_b, low_a, low_b = INF, INF, -INF, -INF
-    if lifted:
-        low_a, low_b = a.low, b.low
-    if lowered:
-        high_a, high_b = a.high, b.high
-    if over > 0:
-        high_a, high_b = a.high - over * part, b.high - over * (1 - part)
-    if under > 0:
-        low_a, low_b = a.low + under * part, b.low + under * (1 - part)
+    low_a, low_b = _raised(want.low, a, b)
+    high_a, high_b = (-end for end in _raised(-want.high, a.negated(), b.negated()))
     if whole_numbers:
         low_a, low_b, high_a, high_b = (
             *(round_in(x, math.ceil) for x in (low_a, low_b)),
             *(round_in(x, math.floor) for x in (high_a, high_b)),
         )
     return Span(low_a, high_a), Span(low_b, high_b)
+
+
+def _raised(least: float, a: Span, b: Span) -> tuple[float, float]:
+    """The least a and b may be for a sum of at least `least`: the lower one is raised, to the level of the other, and
+    then both. Neither so far that next to nothing is left of it, as long as the other can make up for it. Minus
+    infinity for one that stays."""
+    if a.low + b.low >= least:
+        return -INF, -INF
+    low_a, low_b = max(a.low, least - b.low), b.low
+    if a.low > b.low:
+        low_a, low_b = a.low, max(b.low, least - a.low)
+    if least > 2 * max(a.low, b.low):
+        low_a = low_b = least / 2
+    cap_a, cap_b = (x.high - min(x.high - x.low, max(abs(x.high), 2.0**-10)) / 4 for x in (a, b))
+    if low_a > cap_a:
+        low_a, low_b = cap_a, max(low_b, least - cap_a)
+    elif low_b > cap_b:
+        low_a, low_b = max(low_a, least - cap_b), cap_b
+    return (-INF if low_a <= a.low else low_a), (-INF if low_b <= b.low else low_b)
 
 
 def _add_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
@@ -276,9 +281,9 @@ def reciprocal(b: Span) -> Span:
         high = 0.0 if b.high <= 0 else INF
         return Span(low, high, 1 / b.most if 0 < b.most < INF else 0.0)
     least, most = (1 / b.most if b.most < INF else 0.0), 1 / b.least
-    if b.low > 0:
+    if b.low >= 0:
         return Span(least, most, least)
-    if b.high < 0:
+    if b.high <= 0:
         return Span(-most, -least, least)
     return Span(-most, most, least)
 
@@ -304,7 +309,12 @@ def _divide(view: View, node: Node) -> Span:
         return whole(node.dtype)
     if node.operands[0] == node.operands[1]:
         return Span(1.0, 1.0, 0.0, a.nan or a.least == 0 or not a.finite)
-    return quotient_span(a, b)
+    return quotient_span(a, hardly_zero(b) if view.likely else b)
+
+
+def hardly_zero(b: Span) -> Span:
+    """Of numbers that are spread about zero next to none is much nearer to it than the farthest."""
+    return b._replace(gap=min(b.most, HUGE) * NEAREST) if b.least == 0 and b.most > 0 else b
 
 
 def _integer_quotient(node: Node, a: Span, b: Span) -> Span:
@@ -331,8 +341,21 @@ def nonzero(view: View, node: Node) -> Iterator[Need]:
     if node.dtype.is_integer:
         yield 1, Span(-INF, INF, 1), Span(-INF, INF, 1)
     elif node.dtype.is_float:
-        soft = max(smallest(node.dtype), 2.0 ** (-6 * (view.attempt + 1)))
+        b = view.spans[node.operands[1]]
+        if view.likely and b.low < 0 < b.high and not given(view, node.operands[1]):
+            return  # computed numbers on both sides of zero: none is zero but by chance
+        soft = max(smallest(node.dtype), min(2.0 ** (-6 * (view.attempt + 1)), b.most / 8))
         yield 1, Span(-INF, INF, smallest(node.dtype)), Span(-INF, INF, soft)
+
+
+def given(view: View, number: int) -> bool:
+    """Whether a value is a parameter's, but for its place."""
+    for _ in range(16):
+        node = view.nodes[number]
+        if node.opcode not in ("broadcast", "reshape", "copy", "bitcast", "transpose", "slice", "convert"):
+            break
+        number = node.operands[0]
+    return node.opcode == "parameter"
 
 
 def _divide_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
@@ -343,7 +366,7 @@ def _divide_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
             rest = b.low - 1
             yield 0, Span(want.low * b.low, want.high * b.low + rest if want.high < INF else INF)
         return
-    inverse = reciprocal(b)
+    inverse = reciprocal(hardly_zero(b) if view.likely else b)
     found = factors(want, a, inverse, view.moving[one], view.moving[other], view.attempt % 2 == 1)
     if found[0] is not None:
         yield 0, found[0]

@@ -175,7 +175,9 @@ def _at_least(low: float, soft: float) -> Callable[[View, Node], Iterator[Need]]
 
     def needs(view: View, node: Node) -> Iterator[Need]:
         dtype = node.dtype
-        margin = max(smallest(dtype), soft ** (view.attempt + 1))
+        margin = soft ** (view.attempt + 1)
+        room = view.spans[node.operands[0]].high - low
+        margin = max(smallest(dtype), min(margin, room / 8) if room > 0 else margin)
         if low:  # next to it the type is coarser than next to zero
             margin = max(margin, abs(low) * 2.0**-dtype.mantissa)
         least = smallest(dtype) if not low else low + abs(low) * 2.0 ** -(dtype.mantissa + 1)

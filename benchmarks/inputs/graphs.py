@@ -1,0 +1,60 @@
+"""Random graphs of operations that leave their domain easily."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.hlo.module import Module
+from assay.hlo.parse import parse_module
+
+RISKY_ONE = ("log", "sqrt", "rsqrt", "exponential")
+RISKY_TWO = ("divide", "power")
+TAME_ONE = ("tanh", "logistic", "negate", "abs", "sine")
+TAME_TWO = ("add", "subtract", "multiply", "maximum", "minimum")
+ROWS, COLUMNS = 8, 16
+
+BODIES = """
+sum { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = f32[] add(x, y)
+}
+top { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = f32[] maximum(x, y)
+}
+"""
+
+
+def graph(seed: int, risk: float = 0.5, operations: int = 20, inputs: int = 3, dtype: str = "f32") -> Module:
+    """A graph of so many operations on arrays of 8 by 16, of which a share `risk` are risky. Its result is every value
+    that no other operation takes."""
+    rng = np.random.default_rng(seed)
+    shape = f"{dtype}[{ROWS},{COLUMNS}]{{1,0}}"
+    lines = [f"  p{k} = {shape} parameter({k})" for k in range(inputs)]
+    lines += [f"  zero = {dtype}[] constant(0)", f"  low = {dtype}[] constant(-inf)"]
+    names = [f"p{k}" for k in range(inputs)]
+    unused = set(names)
+
+    def pick() -> str:
+        # Now and then an old value, mostly a new one: depth as in programs.
+        name = str(rng.choice(names[-4:] if rng.random() < 0.6 else names))
+        unused.discard(name)
+        return name
+
+    for k in range(operations):
+        kind, risky = rng.random(), rng.random() < risk
+        if kind < 0.06:
+            body, start = ("sum", "zero") if rng.random() < 0.5 else ("top", "low")
+            lines.append(f"  r{k} = {dtype}[{ROWS}]{{0}} reduce({pick()}, {start}), dimensions={{1}}, to_apply={body}")
+            lines.append(f"  x{k} = {shape} broadcast(r{k}), dimensions={{0}}")
+        elif kind < 0.6:
+            lines.append(f"  x{k} = {shape} {rng.choice(RISKY_ONE if risky else TAME_ONE)}({pick()})")
+        else:
+            lines.append(f"  x{k} = {shape} {rng.choice(RISKY_TWO if risky else TAME_TWO)}({pick()}, {pick()})")
+        names.append(f"x{k}")
+        unused.add(f"x{k}")
+    results = sorted(unused)
+    shapes = ", ".join([shape] * len(results))
+    lines.append(f"  ROOT r = ({shapes}) tuple({', '.join(results)})")
+    bodies = BODIES.replace("f32", dtype)
+    return parse_module(f"HloModule g{seed}\n{bodies}\nENTRY e {{\n" + "\n".join(lines) + "\n}\n")
