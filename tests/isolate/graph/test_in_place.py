@@ -205,6 +205,7 @@ def test_the_lost_rounding_of_figure_4_is_convicted_where_it_is_and_alone(tpu_wo
         assert "all zero" in wrong.pattern
         alone = stand_alone(built.module, built.dump, wrong, V5E, SETTINGS, tpu_worker)
     assert (alone.identical, alone.why) == (True, "")
+    assert alone.votes == {"before LLO's passes": wrong.votes["target"]}  # no pass of LLO is to blame
     assert alone.module is not None
     text = print_for_compiler(alone.module)
     again = from_hlo("alone", text, text.encode(), "hlo-text")

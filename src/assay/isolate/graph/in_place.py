@@ -32,7 +32,7 @@ from assay.llo.code import Code
 from assay.llo.files import Dump, read_dump
 from assay.llo.kernel import LIMIT, Pair, Result, code_of, run, same
 from assay.llo.machine import Trap
-from assay.oracle.compare import bounding_box
+from assay.oracle.compare import OutputComparison, bounding_box
 from assay.oracle.pattern import describe
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Program
@@ -126,11 +126,16 @@ def judge_kernel(
 
 
 def judge_again(
-    kernel: Kernel, request: Request, settings: Settings, label: str, arguments: Sequence[Array]
+    kernel: Kernel,
+    request: Request,
+    settings: Settings,
+    label: str,
+    arguments: Sequence[Array],
+    stage: str = "final",
 ) -> PieceResult:
-    """The row of one kernel on one set of arguments."""
+    """The row of one kernel on one set of arguments, after another pass of LLO if asked."""
     case = _Case(kernel, request.target.removeprefix("tpu:"), settings, request.seed, (), lambda _: ())
-    return case.only(label, list(arguments))
+    return case.only(label, list(arguments), stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +155,13 @@ class _Case:
     handed: FromProgram
     code: Code | None = None
 
-    def only(self, label: str, arguments: list[Array]) -> PieceResult:
-        return self.unreadable() or self.on(label, arguments)
+    def only(self, label: str, arguments: list[Array], stage: str) -> PieceResult:
+        return self.unreadable(stage) or self.on(label, arguments)
 
-    def unreadable(self) -> PieceResult | None:
+    def unreadable(self, stage: str) -> PieceResult | None:
         """The row of a kernel that cannot be run at all."""
         try:
-            self.code = code_of(self.kernel.files, "final")
+            self.code = code_of(self.kernel.files, stage)
         except AssayError as error:
             return self.told(Verdict.UNVERIFIED, why=f"LLO: {error}")
         return None
@@ -165,7 +170,7 @@ class _Case:
         kernel = self.kernel
         if kernel.memory:
             return self.told(Verdict.AGREE, why="only reserves memory")
-        if (unreadable := self.unreadable()) is not None:
+        if (unreadable := self.unreadable("final")) is not None:
             return unreadable
         rows = [] if kernel.promised else [self.on(label, arguments) for label, arguments in self.drawn()]
         worst = _worst(rows)
@@ -279,13 +284,20 @@ class _Case:
             verdict,
             why,
             inputs=label,
-            votes={"target": str(verdict)},
+            votes={"target": vote(verdict, compared)},
             elements=sum(c.elements for c in compared),
             outside=sum(c.outside for c in compared),
             undecided=sum(c.undecided for c in compared),
             masked=sum(c.masked for c in compared),
             worst_bound=max((c.worst_bound for c in compared), default=0.0),
         )
+
+
+def vote(verdict: Verdict, compared: Sequence[OutputComparison]) -> str:
+    """What a way of computing it says, in words."""
+    if verdict is Verdict.MISMATCH:
+        return f"{sum(c.outside for c in compared)} of {sum(c.elements for c in compared)} elements outside"
+    return "agrees" if verdict is Verdict.AGREE else str(verdict)
 
 
 _FOUND = (Verdict.MISMATCH, Verdict.NONDETERMINISTIC, Verdict.HANG, Verdict.CRASH)

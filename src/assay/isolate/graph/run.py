@@ -246,7 +246,8 @@ class Run:
         settings = api.settings_for(self.request, self.versions)
         self.watch.step(f"{self.program.name}: {task.name} alone")
         made = stand_alone(graph.module, graph.whole.dump, row, self.request, settings, self.worker)
-        return made.module, replace(row, identical=made.identical, notes=(*row.notes, *filter(None, (made.why,))))
+        notes = (*row.notes, *filter(None, (made.why,)))
+        return made.module, replace(row, identical=made.identical, votes={**row.votes, **made.votes}, notes=notes)
 
     def _with_reproducer(self, alone: Module | None, row: PieceResult) -> PieceResult:
         folder = write(self.options.out, alone, row, self.request, api.words(self.versions))

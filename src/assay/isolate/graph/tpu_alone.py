@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from assay.checking.api import Request
 from assay.checking.bounds import Settings
@@ -14,7 +15,7 @@ from assay.isolate.graph.in_place import judge_again
 from assay.isolate.graph.kernels import Kernel, kernel_of
 from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tpu_form import FLAGS, tpu_form
-from assay.llo.files import Dump, read_dump
+from assay.llo.files import ORIGINAL, Dump, read_dump
 from assay.report.isolation import FINDINGS, PieceResult
 from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
@@ -25,12 +26,14 @@ from assay.toolchain.outcomes import one_line
 @dataclass(frozen=True, slots=True)
 class Alone:
     """module: to be compiled under FLAGS; None where it is no reproducer. identical: whether libtpu makes of it the
-    kernel of the whole graph; None where it makes none. why: it is not identical, or no reproducer.
+    kernel of the whole graph; None where it makes none. why: it is not identical, or no reproducer. votes: what the
+    kernel says on the row's arguments as libtpu wrote it first, before its own passes.
     """
 
     module: Module | None
     identical: bool | None
     why: str = ""
+    votes: Mapping[str, str] = field(default_factory=dict)
 
 
 def stand_alone(
@@ -63,16 +66,18 @@ def _compiled(
             request.options,
             dump=folder,
             llo=True,
-            llo_passes=PASSES,
+            llo_passes=f"{ORIGINAL}|{PASSES}",
             flags=(*request.flags, *FLAGS),
         )
         files = read_dump(folder / tpu_aot.LLO_FOLDER).kernel(kernel.name)
         if files is None:
             return Alone(None, None, "the compiler makes no kernel of it alone")
+        cut = replace(kernel, files=files)
         differs = difference(kernel.files, files)
         if not differs:
-            return Alone(form, True)
-        again = judge_again(replace(kernel, files=files), request, settings, row.inputs, row.arguments)
+            first = judge_again(cut, request, settings, row.inputs, row.arguments, ORIGINAL)
+            return Alone(form, True, votes={"before LLO's passes": first.votes["target"]})
+        again = judge_again(cut, request, settings, row.inputs, row.arguments)
     if again.verdict in FINDINGS:
         return Alone(form, False, f"alone it is another kernel, which is wrong as well: {differs}")
     return Alone(None, False, f"alone it is another kernel, which is not wrong: {differs}")
