@@ -6,7 +6,8 @@ piece that is wrong in the graph is wrong alone.
 
 The form of a piece for which this holds: the module as it is (kind `hlo-optimized`: scheduled, no pass touches it,
 layouts and backend_config stay) with results in the memory of operands where they are in the graph
-(`assay.isolate.graph.cpu_memory`). A jax that has no hook for it (before 0.10.2) compiles it anew: that is told.
+(`assay.isolate.graph.cpu_memory`). A jax that has no hook for it (before 0.10.2) compiles pieces anew, and nothing is
+known of their code.
 """
 
 from __future__ import annotations
@@ -24,11 +25,9 @@ from assay.targets import cpu
 from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
-from assay.toolchain.session import Kind
 
 CODE_ALONE: Mapping[str, str] = {"xla_dump_hlo_pass_re": "", "xla_dump_hlo_as_text": "", "xla_dump_large_constants": ""}
 """Options with which a dump has object files and where values lie, and no snapshots."""
-ANEW = "compiled anew: this jax compiles no optimized module as it is (0.10.2 and later do)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +66,24 @@ def same_ir(
     """
     if isinstance(whole, Path):
         whole = read(whole)
-    try:
-        alone, note = _alone(worker, piece, {**(options or {}), **CODE_ALONE}, timeout_s)
-    except (RequestRefused, WorkerDied) as error:
-        return None, f"alone it does not compile: {one_line(str(error), 200)}"
-    same, why = compare(whole, alone, note)
+    wanted = {**(options or {}), **CODE_ALONE}
+    text = print_for_compiler(piece.module)
+    with scratch() as folder:
+        try:
+            worker.release(cpu.compile(worker, text, "hlo-optimized", wanted, timeout_s, folder / "alone"))
+        except (RequestRefused, WorkerDied) as error:
+            if isinstance(error, RequestRefused) and error.type == "NoHook":
+                return None, f"not known: {error.message}"
+            return None, f"alone it does not compile: {one_line(str(error), 200)}"
+        alone = read(folder / "alone")
+    same, why = compare(whole, alone)
     if same is False and piece.opcode == "call":
         why += "; it is given the memory of its temporaries, which lie elsewhere in the graph"
     return same, why
 
 
-def compare(whole: Code, alone: Code, note: str = "") -> tuple[bool | None, str]:
-    """What `same_ir` says of two compilations. note: what else there is to say of the one alone."""
+def compare(whole: Code, alone: Code) -> tuple[bool | None, str]:
+    """What `same_ir` says of two compilations."""
     if not alone.functions:
         return None, "it has no code of its own: a library or a copy does it"
     if not whole.functions:
@@ -86,24 +91,8 @@ def compare(whole: Code, alone: Code, note: str = "") -> tuple[bool | None, str]
     other = [name for name, digest in alone.functions.items() if whole.functions.get(name, digest) != digest]
     strange = [name for name in alone.functions if name not in whole.functions]
     missing = [name for name in strange if alone.functions[name] not in whole.digests]
-    told = f"; {note}" if note else ""
     if other:
-        return False, f"other machine code: {', '.join(sorted(other))}{told}"
+        return False, f"other machine code: {', '.join(sorted(other))}"
     if missing:
-        return False, f"machine code that the graph does not have: {', '.join(sorted(missing))}{told}"
-    return True, f"compiled once with its like{told}" if strange else note
-
-
-def _alone(worker: Worker, piece: Piece, options: Mapping[str, str], timeout_s: float | None) -> tuple[Code, str]:
-    text = print_for_compiler(piece.module)
-    kinds: tuple[tuple[Kind, str], ...] = (("hlo-optimized", ""), ("hlo-text", ANEW))
-    for kind, note in kinds:
-        with scratch() as folder:
-            try:
-                worker.release(cpu.compile(worker, text, kind, options, timeout_s, folder / "alone"))
-            except RequestRefused as refused:
-                if kind == "hlo-optimized" and refused.type == "NoHook":
-                    continue
-                raise
-            return read(folder / "alone"), note
-    raise AssertionError
+        return False, f"machine code that the graph does not have: {', '.join(sorted(missing))}"
+    return True, "compiled once with its like" if strange else ""
