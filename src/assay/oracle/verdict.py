@@ -74,6 +74,11 @@ _SEVERITY = (
 )
 
 
+def gravity(verdict: Verdict) -> int:
+    """The larger, the sooner it is to be looked at."""
+    return -_SEVERITY.index(verdict)
+
+
 def most_severe(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict that stands for several programs together; `unverified` where there are none: nothing was shown."""
     found = set(verdicts)
