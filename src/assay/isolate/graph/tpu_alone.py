@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from assay.checking.api import Request
 from assay.checking.bounds import Settings
-from assay.checking.simulated import PASSES
+from assay.checking.judge import judge
+from assay.checking.simulated import PASSES, Simulated
 from assay.errors import AssayError, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
@@ -15,19 +17,26 @@ from assay.isolate.graph.in_place import judge_again
 from assay.isolate.graph.kernels import Kernel, kernel_of
 from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tpu_form import FLAGS, tpu_form
+from assay.isolate.graph.unfused import unfused
 from assay.llo.files import ORIGINAL, Dump, read_dump
+from assay.oracle.verdict import Verdict
+from assay.programs.program import Program
 from assay.report.isolation import FINDINGS, PieceResult
 from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
 
+FUSING = "tpu_fusion,main_fusion"
+"""libtpu's passes, by its own snapshots, that fuse (0.0.52)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alone:
     """module: to be compiled under FLAGS; None where it is no reproducer. identical: whether libtpu makes of it the
     kernel of the whole graph; None where it makes none. why: it is not identical, or no reproducer. votes: what the
-    kernel says on the row's arguments as libtpu wrote it first, before its own passes.
+    kernel says on the row's arguments as libtpu wrote it first, before its own passes, and what libtpu makes of the
+    instruction with nothing fused and every declared rounding in place.
     """
 
     module: Module | None
@@ -45,13 +54,35 @@ def stand_alone(
     kernel = kernel_of(module, dump, row.name)
     if kernel is None:
         return Alone(None, None, "it has no kernel of its own")
+    unfused_says = _unfused(kernel, row, request, settings, worker)
     try:
         form = tpu_form(kernel.alone)
-        return _compiled(kernel, form, row, request, settings, worker)
+        found = _compiled(kernel, form, row, request, settings, worker)
     except Unsupported as missing:
-        return Alone(None, None, f"it has no form that stands alone: {missing}")
+        found = Alone(None, None, f"it has no form that stands alone: {missing}")
     except (RequestRefused, WorkerDied, AssayError) as error:
-        return Alone(None, None, f"the compiler does not take it alone: {one_line(str(error))}")
+        found = Alone(None, None, f"the compiler does not take it alone: {one_line(str(error))}")
+    return replace(found, votes={**found.votes, "unfused": unfused_says, "reference": "judges"})
+
+
+def _unfused(kernel: Kernel, row: PieceResult, request: Request, settings: Settings, worker: Worker) -> str:
+    """What the instruction's unfused form gives on the row's arguments."""
+    apart = ",".join(filter(None, (request.options.get("xla_disable_hlo_passes"), FUSING)))
+    options = {**request.options, "xla_allow_excess_precision": "false", "xla_disable_hlo_passes": apart}
+    strict = replace(settings, options=options)
+    try:
+        text = print_for_compiler(unfused(kernel.alone))
+        program = Program(kernel.name, text.encode(), "hlo-text", kernel.alone)
+        generation = request.target.removeprefix("tpu:")
+        with closing(Simulated(worker, program, strict, generation, request.flags)) as target:
+            found = judge(program, row.arguments, row.inputs, target, strict)
+    except (AssayError, WorkerDied) as error:
+        return f"none: {one_line(str(error))}"
+    assert found is not None
+    outside, elements = (sum(getattr(o, name) for o in found.outputs) for name in ("outside", "elements"))
+    if found.verdict is Verdict.AGREE:
+        return "agrees"
+    return f"{outside} of {elements} elements outside" if outside else f"none: {found.why or found.verdict}"
 
 
 def _compiled(
