@@ -57,6 +57,8 @@ class Bench:
         lines = options.out.read_text().splitlines() if options.out.exists() else []
         self.rows: list[dict[str, Any]] = [row for row in map(json.loads, lines) if row["target"] == options.target]
 
+        self.refused: Counter[str] = Counter()
+
     def keep(self, row: dict[str, Any]) -> None:
         row = {"target": self.options.target, **row}
         self.rows.append(row)
@@ -127,14 +129,13 @@ class Bench:
         by_name = {kernel.name: kernel for kernel in judged}
         found = places(built.module, [(k.computation, k.name) for k in judged if k.instruction.opcode == "fusion"])
         for number, rng in self.left(name, trials):
-            used = self.used()
             for _ in range(TRIES):
-                place = draw(found, rng, used)
-                used[place.kind] += 1
+                place = draw(found, rng, self.used() + self.refused)
                 try:
                     (row,) = on_tpu(self.request, settings, worker, built, place, handed, all_=False)
                     break
                 except (RequestRefused, WorkerDied, AssayError, ValueError) as error:
+                    self.refused[place.kind] += 1
                     print(f"{name}: {place.kind} in {place.name}: not compiled: {str(error)[:160]}", flush=True)
             else:
                 continue
