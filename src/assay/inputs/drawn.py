@@ -77,13 +77,14 @@ def draw_inputs(
         raise InputError(f"no input class {input_class!r}; there is: {', '.join(CLASSES)}")
     planned = plan(module, BOXES[input_class])
     arrays = _arrays(module, planned.domains, seed, input_class)
-    if planned.unmet and (names := _core(planned)):
-        return Drawn(arrays, f"invalid(unsatisfiable: {', '.join(names)})", notes=tuple(_needs(planned)))
     if not check:
-        return Drawn(arrays, notes=tuple(_needs(planned)))
-    search = _Search(module, seed, input_class, time.monotonic() + seconds)
+        return _refused(planned, arrays) or Drawn(arrays, notes=tuple(_needs(planned)))
+    search = _Search(module, seed, input_class, time.monotonic() + seconds, planned)
     try:
-        best = search.best(planned, arrays)
+        first = search.look(arrays)
+        if not search.clean(first) and (refused := _refused(planned, arrays)):
+            return refused
+        best = search.best(planned, first)
     except (Unsupported, ReferenceLimit, _Late) as error:
         return Drawn(arrays, f"unchecked({error})", notes=tuple(_needs(planned)))
     notes = list(search.notes)
@@ -106,6 +107,14 @@ def _arrays(module: Module, domains: Sequence[Domain], seed: int, input_class: s
         draw(shape, domain, seed, index, input_class)
         for index, (shape, domain) in enumerate(zip(shapes, domains, strict=True))
     ]
+
+
+def _refused(planned: Plan, arrays: list[Array]) -> Drawn | None:
+    """What to say where no inputs can be."""
+    names = _core(planned) if planned.unmet else []
+    if not names:
+        return None
+    return Drawn(arrays, f"invalid(unsatisfiable: {', '.join(names)})", notes=tuple(_needs(planned)))
 
 
 def _core(planned: Plan) -> list[str]:
@@ -133,13 +142,15 @@ _State = tuple[list[Array], Survey]
 class _Search:
     """Looks for inputs with which the program stays finite."""
 
-    def __init__(self, module: Module, seed: int, input_class: str, until: float) -> None:
+    def __init__(self, module: Module, seed: int, input_class: str, until: float, planned: Plan) -> None:
         self.module = module
         self.seed = seed
         self.input_class = input_class
         self.until = until
         self.notes: list[str] = []
         self.looks = 0
+        masked = zip(planned.walk.flat.nodes, planned.walk.masked(), strict=True)
+        self.masked = {(n.computation.name, n.instruction.name) for n, hidden in masked if hidden}
         key = [seed % 2**64, zlib.crc32(input_class.encode()), 0x6D656E64]
         self.rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
 
@@ -151,11 +162,16 @@ class _Search:
         self.looks += 1
         return arrays, survey(self.module, arrays, self.deadline)
 
-    def best(self, planned: Plan, arrays: list[Array]) -> _State:
-        state = self.look(arrays)
-        if not state[1].strange or self.input_class in MEANT:
-            return state
-        best = state
+    def clean(self, state: _State) -> bool:
+        """Whether all that is not finite is thrown away by a select, or meant."""
+        seen = state[1]
+        return not seen.lost and all((o.computation, o.instruction) in self.masked for o in seen.origins)
+
+    def best(self, planned: Plan, first: _State) -> _State:
+        if self.clean(first) or self.input_class in MEANT:
+            return first
+        arrays = first[0]
+        best = state = first
         try:
             for number, candidate in enumerate(self.candidates(planned, arrays)):
                 rows = number > len(RANGES)  # what is fine or not there is a row
@@ -165,12 +181,12 @@ class _Search:
                     break
                 for _ in range(MENDS):
                     best = min(best, state, key=lambda s: s[1].rank)
-                    mended = self.mended(planned, state, rows) if state[1].strange else None
+                    mended = self.mended(planned, state, rows) if state[1].origins else None
                     if mended is None:
                         break
                     state = self.look(mended)
                 best = min(best, state, key=lambda s: s[1].rank)
-                if not best[1].strange:
+                if self.clean(best):
                     break
         except _Late:
             self.notes.append("the time was over before other inputs were tried")
@@ -199,13 +215,13 @@ class _Search:
         arrays, seen = state
         mended, changed = list(arrays), False
         for shape in {array.shape for array in arrays if array.ndim}:
-            where = np.zeros(shape, bool)
+            where: Array = np.zeros(shape, bool)
             for origin in seen.origins:
                 spread = _spread(origin.where, shape)
                 if spread is not None:
                     where |= spread
             if rows:
-                where = where.reshape(-1, shape[-1]).any(axis=1)
+                where = np.asarray(where.reshape(-1, shape[-1]).any(axis=1))
             places, good = np.flatnonzero(where), np.flatnonzero(~where)
             if not places.size or not good.size:
                 continue

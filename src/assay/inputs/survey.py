@@ -12,8 +12,12 @@ from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
 from assay.reference.value import Array, Ball, Value, flatten
 
-POLICY = Policy("survey")
+POLICY = Policy("survey", excess_precision=False)
 """Correct rounding throughout: it is magnitudes that count here."""
+
+
+CALLING = frozenset(("fusion", "call", "while", "conditional", "async-start", "async-update", "async-done"))
+"""What is inside is looked at on its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,15 @@ class Origin:
 
 @dataclass(slots=True)
 class Survey:
-    """outputs: the result's arrays. elements, lost: how many floats they have, and how many are not finite. values,
-    strange: the same of all values on the way, constants aside. origins: where these begin."""
+    """outputs: the result's arrays. elements: how many floats they have. lost: how many are not finite, where an
+    instruction has made such of finite operands; meant: where none has, so that constants (a mask's) or the inputs
+    themselves are the cause. values, strange: all values on the way, constants aside, and how many are not finite.
+    origins: where these begin."""
 
     outputs: list[Array] = field(default_factory=list)
     elements: int = 0
     lost: int = 0
+    meant: int = 0
     values: int = 0
     strange: int = 0
     origins: list[Origin] = field(default_factory=list)
@@ -62,20 +69,23 @@ def survey(module: Module, arguments: Sequence[Array], deadline: Callable[[], No
         if whole:
             return
         found.strange += int(finite.size - np.count_nonzero(finite))
-        if instruction.parameter_number is None and all(
-            strange.get((computation.name, name)) is None for name in instruction.operands
-        ):
+        finite_operands = all(strange.get((computation.name, name)) is None for name in instruction.operands)
+        if instruction.parameter_number is None and instruction.opcode not in CALLING and finite_operands:
             found.origins.append(Origin(*key, instruction.opcode, ~finite))
 
     # The generator draws nothing: with no amplitude, a sampled run gives midpoints.
     rng = np.random.default_rng(0)
-    run = evaluate(module, arguments, POLICY, rng=rng, amplitude=0.0, alike=False, on_value=look, deadline=deadline)
+    run = evaluate(
+        module, arguments, POLICY, rng=rng, amplitude=0.0, alike=False, nearest=True, on_value=look, deadline=deadline
+    )
     for part in flatten(run.value):
         if isinstance(part, Ball):
             found.outputs.append(part.mid)
             if part.mid.dtype.kind in "fc":
                 found.elements += part.mid.size
                 found.lost += int(part.mid.size - np.count_nonzero(np.isfinite(part.mid)))
+    if not found.origins:
+        found.lost, found.meant = 0, found.lost
     return found
 
 

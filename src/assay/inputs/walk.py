@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from assay.inputs.flat import Flat, Node
 from assay.inputs.idioms import Fact, facts
 from assay.inputs.rules import RULES, Rule, View
-from assay.inputs.span import ANY_NUMBER, Span, held, limits, stored, whole
+from assay.inputs.rules.rule import Needs
+from assay.inputs.span import ANY_NUMBER, INF, Span, held, limits, stored, whole
 
 ROUNDS = 3
 """How often a loop comes round when inputs are planned."""
@@ -47,6 +48,8 @@ class Walk:
     rules: list[Rule]
     facts: Mapping[int, Fact]
     users: list[list[int]]
+    needing: list[tuple[int, Node, Needs]]
+    floats: list[tuple[int, Node]]
 
     @staticmethod
     def of(flat: Flat) -> Walk:
@@ -54,7 +57,11 @@ class Walk:
         for number, node in enumerate(flat.nodes):
             for k in node.operands:
                 users[k].append(number)
-        return Walk(flat, [RULES.get(node.opcode, RULES["unknown"]) for node in flat.nodes], facts(flat), users)
+        rules = [RULES.get(node.opcode, RULES["unknown"]) for node in flat.nodes]
+        pairs = list(zip(flat.nodes, rules, strict=True))
+        needing = [(k, node, rule.needs) for k, (node, rule) in enumerate(pairs) if rule.needs is not None]
+        floats = [(k, node) for k, node in enumerate(flat.nodes) if node.dtype.is_float and node.operands]
+        return Walk(flat, rules, facts(flat), users, needing, floats)
 
     def forward(self, parameters: Sequence[Span], likely: bool = False, attempt: int = 0) -> View:
         """The span of every node, where each parameter's array is within its own. likely: see `View`."""
@@ -240,23 +247,23 @@ class Walk:
         are finite asks for itself to be smaller.
         """
         found = []
-        for number, node in enumerate(self.flat.nodes):
-            rule = self.rules[number]
-            if rule.needs is not None:
-                try:
-                    needs = list(rule.needs(view, node))
-                except (AssertionError, IndexError, KeyError, ValueError):
-                    needs = []
-                for operand, hard, soft in needs:
+        spans = view.spans
+        for number, node, needs in self.needing:
+            try:
+                for operand, hard, soft in needs(view, node):
                     k = node.operands[operand]
-                    if not view.spans[k].within(hard):
+                    if not spans[k].within(hard):
                         found.append((k, hard if hard_only else soft, number))
-            span = view.spans[number]
-            if node.dtype.is_float and node.operands and (not span.finite or span.nan) and self.begins(view, node):
+            except (AssertionError, IndexError, KeyError, ValueError):
+                continue  # a malformed instruction is for the evaluator to complain of
+        for number, node in self.floats:
+            low, high, _, nan = spans[number]
+            infinite = low == -INF or high == INF
+            if (infinite or nan) and self.begins(view, node):
                 ends = limits(node.dtype)
                 if hard_only:
                     found.append((number, ends, number))
-                elif not span.finite or span.most >= ends.high:
+                elif infinite or max(-low, high) >= ends.high:
                     found.append((number, Span(max(ends.low, -ends.high) / 2, ends.high / 2), number))
         return found
 
