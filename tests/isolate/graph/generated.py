@@ -6,6 +6,11 @@ import random
 
 V, P, S = "f32[4]{0}", "(f32[4]{0}, f32[4]{0})", "(s32[], f32[4]{0})"
 
+KINDS = (
+    "negate", "subtract", "subtract", "constant", "spread", "tuple", "element", "element", "barrier", "bitcast", "copy",
+    "slice", "reduce", "fusion", "call", "while", "conditional",
+)  # fmt: skip
+
 PRELUDE = """HloModule generated
 
 %sum (a: f32[], b: f32[]) -> f32[] {
@@ -53,10 +58,7 @@ class _Made:
         """Adds one value, with what it needs. Later values are taken more often than earlier ones."""
         rng, new = self.rng, self.name("v")
         a, b = (arrays[-1 - min(int(rng.expovariate(0.5)), len(arrays) - 1)] for _ in range(2))
-        kind = rng.choice(
-            "negate subtract subtract constant spread tuple element element barrier bitcast copy slice reduce fusion call "
-            "while conditional".split()
-        )
+        kind = rng.choice(KINDS)
         if kind in ("call", "while", "conditional", "fusion") and depth == 0:
             kind = "subtract"
         match kind:
