@@ -10,6 +10,7 @@ from importlib import metadata
 import numpy as np
 
 from assay.errors import AssayError
+from assay.llo import native
 from assay.targets import tpu_aot
 from assay.toolchain import Limits, Worker, WorkerDied, environments, host
 
@@ -27,17 +28,18 @@ ENTRY main {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: does it work, what was seen, and what to do if not."""
+    """One thing looked at: does it work, what was seen, and what to do if not. extra: whether assay works without."""
 
     what: str
     ok: bool
     seen: str
     advice: str = ""
+    extra: bool = False
 
 
 def examine() -> list[Finding]:
     """Looks at packages, the targets and the toolchains."""
-    return [*_packages(), _cpu(), _tpu(), *_toolchains()]
+    return [*_packages(), _cpu(), _tpu(), _simulator(), *_toolchains()]
 
 
 def _packages() -> list[Finding]:
@@ -64,10 +66,13 @@ def _cpu() -> Finding:
 
 
 def _tpu() -> Finding:
-    """Compiles the probe for a v5e. That it is not there is no fault: it is an extra."""
+    """Compiles the probe for a v5e."""
     what = "target tpu:v5e"
     if host().version("libtpu") is None and not os.environ.get("TPU_LIBRARY_PATH"):
-        return Finding(what, True, "no libtpu beside assay", "pip install 'assay-xla[tpu]'")
+        seen = "no libtpu beside assay: nothing can be compiled for a TPU; dumps of a TPU's HLO and LLO can be read"
+        others = [t.spec for t in environments.installed() if t.version("libtpu")]
+        advice = f"--toolchain {others[0]}" if others else "pip install 'assay-xla[tpu]', on Linux on x86-64"
+        return Finding(what, False, seen, advice, extra=True)
     try:
         with Worker(host(), limits=Limits(timeout_s=120)) as worker:
             compiled = tpu_aot.compile(worker, PROBE, "hlo-text", "v5e")
@@ -76,6 +81,13 @@ def _tpu() -> Finding:
     if "multiply" not in compiled.hlo:
         return Finding(what, False, "the probe's product is not in the optimized HLO", "install another libtpu")
     return Finding(what, True, "compiles, with no TPU needed")
+
+
+def _simulator() -> Finding:
+    """What runs LLO."""
+    if (why := native.missing()) is not None:
+        return Finding("LLO simulator", False, f"in NumPy, some 50 times slower: {why}", "install cc", extra=True)
+    return Finding("LLO simulator", True, "compiled with the C compiler that is here")
 
 
 def _toolchains() -> list[Finding]:

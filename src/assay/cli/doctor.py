@@ -19,7 +19,9 @@ def command() -> None:
         findings = examine()
     table = Table("", "what", "seen", "to do", box=box.SIMPLE_HEAD, pad_edge=False)
     for finding in findings:
-        mark = Text("ok", style="green") if finding.ok else Text("missing", style="red")
+        mark = Text("ok", style="green")
+        if not finding.ok:
+            mark = Text("not here", style="yellow") if finding.extra else Text("missing", style="red")
         table.add_row(mark, finding.what, Text(finding.seen), Text(finding.advice))
     Console(highlight=False).print(table)
-    raise typer.Exit(0 if all(finding.ok for finding in findings) else 2)
+    raise typer.Exit(0 if all(finding.ok or finding.extra for finding in findings) else 2)
