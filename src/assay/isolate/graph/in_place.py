@@ -25,7 +25,8 @@ from assay.checking.target import read_optimized
 from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.errors import AssayError, Unsupported
 from assay.hlo.module import Module
-from assay.inputs.generate import generate
+from assay.inputs.drawn import draw_inputs
+from assay.isolate.graph.cascade import PROVEN
 from assay.isolate.graph.in_bounds import inside
 from assay.isolate.graph.kernels import Kernel, kernels
 from assay.llo.code import Code
@@ -45,6 +46,8 @@ from assay.toolchain import Worker
 CLASSES = ("normal", "small-integers", "log-uniform", "stamps")
 """Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, and a value for every place."""
 
+DRAWING_S = 60.0
+"""After which inputs of one class are not made better."""
 
 FromProgram = Callable[[Kernel], Sequence[tuple[str, list[Array]]]]
 """The arguments that the whole program hands to a kernel, each set with where it comes from."""
@@ -172,8 +175,7 @@ class _Case:
             return self.told(Verdict.AGREE, why="only reserves memory")
         if (unreadable := self.unreadable("final")) is not None:
             return unreadable
-        rows = [] if kernel.promised else [self.on(label, arguments) for label, arguments in self.drawn()]
-        worst = _worst(rows)
+        worst = _worst([] if kernel.promised else self.drawn())
         if worst is not None and worst.verdict in (Verdict.AGREE, Verdict.MISMATCH, Verdict.NONDETERMINISTIC):
             return worst
         real = _worst([self.on(label, arguments) for label, arguments in self.handed(kernel)])
@@ -181,18 +183,28 @@ class _Case:
             why = "its operands keep a promise that no drawn ones keep, and the program does not run as far as this"
             return real or self.told(Verdict.UNVERIFIED, why=why)
         if real is None or real.verdict is Verdict.UNVERIFIED:
-            # It may be that inputs like these never come: whether they do is not known.
-            return replace(worst, verdict=Verdict.UNVERIFIED)
+            # Where it stops it may be that inputs like these never come: whether they do is not known.
+            known = worst.verdict is Verdict.INVALID
+            return worst if known else replace(worst, verdict=Verdict.UNVERIFIED)
         return replace(real, notes=(*real.notes, f"{worst.inputs}: {worst.verdict}: {worst.why}"))
 
-    def drawn(self) -> Iterator[tuple[str, list[Array]]]:
-        if not self.kernel.alone.entry.parameters:
-            yield "no inputs", []
-            return
+    def drawn(self) -> list[PieceResult]:
+        """A row for each class of inputs that suit the kernel."""
+        module = self.kernel.alone
+        if not module.entry.parameters:
+            return [self.on("no inputs", [])]
+        rows = []
         for name in self.classes:
-            arguments = generate(self.kernel.alone, self.seed, name)
-            if inside(self.kernel.alone, arguments, self.settings.policy):
-                yield f"{name}, seed {self.seed}", arguments
+            label = f"{name}, seed {self.seed}"
+            try:
+                drawn = draw_inputs(module, self.seed, name, seconds=min(DRAWING_S, self.settings.reference_timeout_s))
+                if drawn.outcome.startswith(PROVEN):
+                    rows.append(self.told(Verdict.INVALID, label, why=drawn.outcome))
+                elif inside(module, drawn.arrays, self.settings.policy):
+                    rows.append(self.on(label, drawn.arrays))
+            except AssayError as error:
+                rows.append(self.told(Verdict.UNVERIFIED, label, why=str(error)))
+        return rows
 
     def on(self, label: str, arguments: list[Array]) -> PieceResult:
         """The verdict on one set of arguments."""
