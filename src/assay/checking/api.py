@@ -339,8 +339,10 @@ def tell(step: Step, label: str, text: str) -> None:
     step(f"{label}: {text}")
 
 
-def inputs_for(program: Program, request: Request) -> Iterator[tuple[str, list[Array]]]:
-    """Sets of inputs, each with where it comes from in words."""
+def inputs_for(
+    program: Program, request: Request, draw: Callable[[Module, int, str], list[Array]] = generate
+) -> Iterator[tuple[str, list[Array]]]:
+    """Sets of inputs, each with where it comes from in words. draw: of a seed and a class, where none are given."""
     assert program.module is not None
     if request.inputs is not None:
         yield str(request.inputs), load_arguments(request.inputs, program.module)
@@ -353,7 +355,7 @@ def inputs_for(program: Program, request: Request) -> Iterator[tuple[str, list[A
     for name in request.classes:
         if name == "sparse-integers" and request.classes == DEFAULT_CLASSES and not _narrow_sums(program.module):
             continue
-        drawn = generate(program.module, request.seed, name)
+        drawn = draw(program.module, request.seed, name)
         if given:
             drawn = [mine if value is None else value for value, mine in zip(given, drawn, strict=True)]
         if not drawn:

@@ -160,6 +160,21 @@ def test_what_has_no_value_anywhere_is_not_verified(worker: Worker) -> None:
     assert "leaves a domain or a range, on all inputs that were tried (l: log)" in row.why
 
 
+def test_where_nothing_can_be_drawn_the_piece_is_invalid() -> None:
+    def infinite(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.log(-np.abs(x))
+
+    row = row_of(NEVER, Fake([infinite]))
+    assert row.verdict is Verdict.INVALID
+    assert row.why.startswith("unsatisfiable: ")
+    assert "l" in row.why.removeprefix("unsatisfiable: ").split(", ")
+    x = np.linspace(1, 4, 64, dtype=np.float32)
+    real = row_of(NEVER, Fake([infinite]), given=[("from the graph", [x])])
+    assert real.verdict is Verdict.UNVERIFIED
+    assert any("unsatisfiable" in note for note in real.notes)
+
+
 @hooked
 def test_an_infinity_that_is_meant_is_verified(worker: Worker) -> None:
     text = """HloModule low, is_scheduled=true

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -22,7 +22,9 @@ from assay.checking.bounds import Settings, Step
 from assay.checking.judge import judge, refusal, same_bits
 from assay.checking.target import Executed
 from assay.errors import AssayError, InputError, Unsupported
+from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
+from assay.inputs.drawn import draw_inputs
 from assay.isolate.graph.piece import Piece
 from assay.isolate.graph.rank import severity
 from assay.isolate.graph.tamer import TOLERATED, tamer
@@ -36,6 +38,12 @@ from assay.toolchain.outcomes import one_line
 
 FUSING = "fusion,dot-library-rewriter,algsimp,cse,simplify-fp-conversions"
 """XLA:CPU's passes, by its own dumps, that fuse or that write one operation as another."""
+
+PROVEN = "invalid("
+"""How the outcome of inputs begins of which there are none."""
+
+LOOKING_S = 20.0
+"""Seconds after which no better inputs are looked for."""
 
 REPEATS = 4
 """Further runs before a mismatch is told: two that are wrong alike may be chance where a race is rarely won."""
@@ -118,8 +126,9 @@ def _cases(
         return
     target, forms = Executed(worker, program), _anew(program)
     several = False
+    draw = _Draw(min(LOOKING_S, settings.reference_timeout_s))
     try:
-        for number, (inputs, arguments) in enumerate(chain(given, inputs_for(program, request))):
+        for number, (inputs, arguments) in enumerate(chain(given, inputs_for(program, request, draw))):
             exact = several and request.classes == DEFAULT_CLASSES
             found = _judged(target, arguments, inputs, settings, step, exact)
             while found is not None and _uncompiled(found) and (form := next(forms, None)) is not None:
@@ -138,8 +147,36 @@ def _cases(
                 yield _voted(found, target, settings, step)
             if found.verdict in FINDINGS or not found.outputs or exact:
                 return
+    except _NoInputs as none:
+        yield CaseResult(program.name, "", none.verdict, none.why), {}
     finally:
         target.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _NoInputs(Exception):
+    """Why there are no inputs to judge on: `invalid` where it is proven that none keep what the piece computes in its
+    domain and range, by the instructions that exclude them.
+    """
+
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """Inputs that were looked at and mended."""
+
+    seconds: float
+
+    def __call__(self, module: Module, seed: int, name: str) -> list[Array]:
+        try:
+            drawn = draw_inputs(module, seed, name, seconds=self.seconds)
+        except AssayError as error:
+            raise _NoInputs(Verdict.UNVERIFIED, str(error)) from error
+        if drawn.outcome.startswith(PROVEN):
+            raise _NoInputs(Verdict.INVALID, drawn.outcome.removeprefix(PROVEN).removesuffix(")"))
+        return drawn.arrays
 
 
 def _anew(program: Program) -> Iterator[Program]:
