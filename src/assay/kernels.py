@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from assay.checking.api import Request, generation_of
+from assay.checking import api
+from assay.checking.api import Request
 from assay.checking.bounds import Step
 from assay.emit import Order, emit
 from assay.errors import AssayError, InputError, ReferenceLimit
@@ -21,13 +22,15 @@ from assay.llo import native
 from assay.llo.code import Code
 from assay.llo.diff import Given, KernelDiff, diff_kernel
 from assay.llo.files import FINAL, ORIGINAL, Dump, KernelFiles, Stage, read_dump
+from assay.llo.generation import generation_of, refuse_other
 from assay.llo.interpret import Watch
 from assay.llo.kernel import LIMIT, run, same
-from assay.llo.listing import load
+from assay.llo.listing import load, read
 from assay.llo.lowering import lower
 from assay.llo.machine import OPERAND_UNIT
 from assay.llo.module import Value, pairs, run_module
 from assay.llo.operands import Operands, operands_of, scheduled_module
+from assay.llo.text import parse
 from assay.llo.trace import trace_of
 from assay.reference.policies import for_target
 from assay.reference.value import Array
@@ -111,7 +114,7 @@ def opened(
 
 def generation(request: Request) -> str:
     """`v5e` of the target `tpu:v5e`. Raises InputError for one without LLO or without a model."""
-    found = generation_of(request.target)
+    found = api.generation_of(request.target)
     if found is None:
         raise InputError(f"--target {request.target}: only a TPU's compiler has LLO; name one such as tpu:v5e")
     if found not in OPERAND_UNIT:
@@ -188,6 +191,7 @@ def execute(
     """
     files, stage = _stage(dumped, kernel, which)
     loaded = load(files, stage)
+    refuse_other(loaded.kernel, generation(request))
     operands = operands_of(dumped.module(), _instruction(dumped, files, kernel), dumped.dump.same)
     trace = trace_of(loaded) if traced else None
     code = lower(loaded.kernel, loaded.declared) if trace is None else trace.code
@@ -301,6 +305,7 @@ def diff(
     InputError where nothing matches, where there is no HLO, and where the inputs do not fit.
     """
     chosen = dumped.matching(kernel)
+    _refuse_other(dumped.dump, generation(request))
     module = dumped.module()
     given, missing = handed(dumped, module, request, {files.name for files in chosen}, limit, deadline, step, sets)
     found = []
@@ -315,6 +320,22 @@ def diff(
             diff_kernel(files, operands, inputs, generation(request), limit=limit, deadline=deadline, step=step)
         )
     return found
+
+
+def _refuse_other(dump: Dump, wanted: str) -> None:
+    """By the first kernel that says which TPU it was compiled for. Raises InputError where that is another."""
+    for files in dump.kernels.values():
+        path = next((s.path for s in files.stages if s.label == ORIGINAL), files.stages[0].path)
+        try:
+            text = read(path)
+            if "inlined_call_operand.hbm" not in text and " = vmatprep." not in text:
+                continue
+            kernel = parse(text, str(path), files.name)
+        except AssayError:
+            continue  # told where the kernel is run
+        refuse_other(kernel, wanted)
+        if generation_of(kernel) is not None:
+            return
 
 
 def handed(
