@@ -58,3 +58,55 @@ def graph(seed: int, risk: float = 0.5, operations: int = 20, inputs: int = 3, d
     lines.append(f"  ROOT r = ({shapes}) tuple({', '.join(results)})")
     bodies = BODIES.replace("f32", dtype)
     return parse_module(f"HloModule g{seed}\n{bodies}\nENTRY e {{\n" + "\n".join(lines) + "\n}\n")
+
+
+def narrow(seed: int, dtype: str) -> Module:
+    """Sums, products, scalings and row sums of a narrow type."""
+    rng = np.random.default_rng(seed)
+    shape = f"{dtype}[{ROWS},{COLUMNS}]{{1,0}}"
+    lines = [f"  p{k} = {shape} parameter({k})" for k in range(3)]
+    lines += [f"  zero = {dtype}[] constant(0)"]
+    names = ["p0", "p1", "p2"]
+    for k in range(6):
+        kind = rng.random()
+        one, other = (str(rng.choice(names)) for _ in range(2))
+        if kind < 0.2:
+            lines.append(f"  r{k} = {dtype}[{ROWS}]{{0}} reduce({one}, zero), dimensions={{1}}, to_apply=sum")
+            lines.append(f"  x{k} = {shape} broadcast(r{k}), dimensions={{0}}")
+        elif kind < 0.4:
+            factor = rng.choice(["0.5", "2", "0.125", "8"])
+            lines.append(f"  c{k} = {dtype}[] constant({factor})")
+            lines.append(f"  b{k} = {shape} broadcast(c{k}), dimensions={{}}")
+            lines.append(f"  x{k} = {shape} multiply({one}, b{k})")
+        else:
+            lines.append(f"  x{k} = {shape} {rng.choice(['multiply', 'add', 'subtract'])}({one}, {other})")
+        names.append(f"x{k}")
+    lines.append(f"  ROOT r = {shape} copy(x5)")
+    bodies = BODIES.replace("f32", dtype)
+    return parse_module(f"HloModule n{seed}\n{bodies}\nENTRY e {{\n" + "\n".join(lines) + "\n}\n")
+
+
+BLOCK = """
+  m{k} = f32[64]{{0}} reduce(x{p}, low), dimensions={{1}}, to_apply=top
+  mb{k} = f32[64,64]{{1,0}} broadcast(m{k}), dimensions={{0}}
+  d{k} = f32[64,64]{{1,0}} subtract(x{p}, mb{k})
+  e{k} = f32[64,64]{{1,0}} exponential(d{k})
+  s{k} = f32[64]{{0}} reduce(e{k}, zero), dimensions={{1}}, to_apply=sum
+  sb{k} = f32[64,64]{{1,0}} broadcast(s{k}), dimensions={{0}}
+  q{k} = f32[64,64]{{1,0}} divide(e{k}, sb{k})
+  y{k} = f32[64,64]{{1,0}} dot(q{k}, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  a{k} = f32[64,64]{{1,0}} abs(y{k})
+  l{k} = f32[64,64]{{1,0}} log-plus-one(a{k})
+  t{k} = f32[64,64]{{1,0}} tanh(l{k})
+  x{k} = f32[64,64]{{1,0}} add(x{p}, t{k})"""
+
+
+def repeated(instructions: int) -> Module:
+    """Attention-like blocks one after another, so many instructions in all."""
+    blocks = "".join(BLOCK.format(k=k + 1, p=k) for k in range(instructions // 12))
+    last = instructions // 12
+    return parse_module(
+        f"HloModule deep\n{BODIES}\nENTRY e {{\n  x0 = f32[64,64]{{1,0}} parameter(0)\n"
+        "  p1 = f32[64,64]{1,0} parameter(1)\n  zero = f32[] constant(0)\n  low = f32[] constant(-inf)"
+        f"{blocks}\n  ROOT r = f32[64,64]{{1,0}} copy(x{last})\n}}\n"
+    )

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from graphs import COLUMNS
 
 from assay.hlo.module import Module
-from graphs import COLUMNS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -40,8 +40,8 @@ _TWO: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def point(module: Module, seed: int, points: int = 200_000) -> list[float] | None:
-    """Inputs with which every value is finite, or None where none is found."""
+def share_of_points(module: Module, seed: int, points: int = 200_000) -> float:
+    """The share of points at which every value is finite."""
     rng = np.random.default_rng(seed)
     values: dict[str, Array] = {}
     fine = np.ones(points, bool)
@@ -61,7 +61,4 @@ def point(module: Module, seed: int, points: int = 200_000) -> list[float] | Non
                 value = table[instruction.opcode](*operands).astype(np.float32)
             values[instruction.name] = value
             fine &= np.isfinite(value)
-    found = np.flatnonzero(fine)
-    if not found.size:
-        return None
-    return [float(values[p.name][found[0]]) for p in module.entry.parameters]
+    return int(np.count_nonzero(fine)) / points

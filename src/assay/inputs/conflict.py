@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from assay.inputs.rules import View
-from assay.inputs.span import INF, Span, limits, stored, whole
+from assay.inputs.span import INF, Span, limits, smallest, stored, whole
 from assay.inputs.walk import Walk
 
 SWEEPS = 8
@@ -111,11 +111,21 @@ def _may_be_nan(walk: Walk, view: View, needed: set[int]) -> list[bool]:
     return found
 
 
+def _before_rounding(walk: Walk, number: int, span: Span) -> Span:
+    """What a result may be before it is rounded to lie in the span: a last digit more, and what underflows to zero."""
+    dtype = walk.flat.nodes[number].dtype
+    if not dtype.is_float:
+        return span
+    ulp, tiny = 2.0**-dtype.mantissa, smallest(dtype)
+    low, high = span.low - abs(span.low) * ulp - tiny, span.high + abs(span.high) * ulp + tiny
+    return Span(span.low if low != low else low, span.high if high != high else high)
+
+
 def _certain(walk: Walk, view: View, number: int) -> list[tuple[int, Span]]:
     span = view.spans[number]
     if span.low == -INF and span.high == INF and not span.gap:
         return []
     try:
-        return list(walk.rules[number].back(view, walk.flat.nodes[number], span))
+        return list(walk.rules[number].back(view, walk.flat.nodes[number], _before_rounding(walk, number, span)))
     except (AssertionError, IndexError, ValueError, ZeroDivisionError, OverflowError):
         return []

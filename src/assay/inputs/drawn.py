@@ -29,7 +29,7 @@ from assay.inputs.span import INF, Span, inward, limits
 from assay.inputs.survey import Survey, flat_outputs, moved, survey
 from assay.reference.value import Array
 
-LOOKS = 12
+LOOKS = 8
 """Evaluations after which no further set is begun: there may be nothing to find."""
 ROWS = 3
 """Sets of which each row is one guess."""
@@ -94,7 +94,7 @@ def draw_inputs(
         dull = [k for k, score in enumerate(scores) if score == 0]
         notes += [f"input {k} has no effect" for k in dull]
     arrays, seen = best
-    notes += [f"output {k} is the same in every element" for k in flat_outputs(seen.outputs)]
+    notes += [f"output {k} is nearly the same in every element" for k in flat_outputs(seen.outputs)]
     notes += [f"{o.opcode} {o.instruction}: {int(o.where.sum())} values not finite" for o in seen.origins[:4]]
     outcome = "not finite" if seen.lost else "finite"
     share = 1.0 if not seen.elements else 1 - seen.lost / seen.elements

@@ -272,12 +272,14 @@ def _wave_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
     low, high = max(-1.0, want.low), min(1.0, want.high)
     if low > high:
         return
+    if want.gap > 0 and low < 0 < high:
+        low, high = (want.gap, high) if high >= want.gap else (low, -want.gap)
     if node.opcode == "sine":
         yield 0, Span(math.asin(low), math.asin(high))
-    elif low <= -1 or want.gap:
-        yield 0, Span(math.acos(high), math.acos(max(low, want.gap)))
+    elif high >= 1:
+        yield 0, Span(-math.acos(low), math.acos(low))
     else:
-        yield 0, Span(-math.acos(low), math.acos(low)) if high >= 1 else Span(math.acos(high), math.acos(low))
+        yield 0, Span(math.acos(high), math.acos(low))
 
 
 def _wave_needs(view: View, node: Node) -> Iterator[Need]:
