@@ -526,6 +526,19 @@ ENTRY %e (x: f32[4,2], y: f32[2]) -> f32[4,2] {
     assert found.module.entry.by_name["r"].attributes  # the graph's own is as it was
 
 
+def test_frontend_attributes_of_the_header() -> None:
+    def kept(text: str) -> str | None:
+        head = f"HloModule m, frontend_attributes={text}\n\nENTRY %e (x: f32[4]) -> f32[4] {{\n"
+        body = "  %x = f32[4]{0} parameter(0)\n  ROOT %r = f32[4]{0} negate(%x)\n}\n"
+        return cut(parse_module(head + body)).pieces[0].module.attributes.get("frontend_attributes")
+
+    assert kept('{a="1",b={c=[1,2]}}') == '{a="1",b={c=[1,2]}}'
+    assert kept('{arg_memory_spaces="0"}') is None
+    assert kept('{out_layout_modes="default;{1,0}",a={arg_layout_modes}}') == "{a={arg_layout_modes}}"
+    with pytest.raises(HloTypeError, match="frontend_attributes"):
+        kept("{arg_memory_spaces}")
+
+
 def test_names_do_not_clash() -> None:
     text = """HloModule m
 %r.alone (p: f32[4]) -> f32[4] {

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from assay.errors import HloTypeError
 from assay.hlo.attributes import called
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.printer import print_shape
-from assay.hlo.scan import inside, pairs
+from assay.hlo.scan import Fault, inside, pairs
 from assay.hlo.shape import Shape, TokenShape, TupleShape
 from assay.isolate.graph.piece import Operand, Piece
 from assay.isolate.graph.values import Values
@@ -30,11 +31,17 @@ _OF_GRAPH = frozenset(("control-predecessors", "sharding"))
 def attributes(module: Module) -> dict[str, str]:
     """What the header says of the program and not of its parameters and results: what every piece keeps."""
     kept = {k: v for k, v in module.attributes.items() if k not in _OF_PARAMETERS}
-    frontend = kept.pop("frontend_attributes", None)
-    if frontend is not None:
-        left = {k: v for k, v in pairs(inside(frontend)).items() if k not in _MODES}
-        if left:
-            kept["frontend_attributes"] = f"{{{','.join(f'{k}={v}' for k, v in left.items())}}}"
+    frontend = kept.get("frontend_attributes", "")
+    if any(mode in frontend for mode in _MODES):
+        try:
+            left = {k: v for k, v in pairs(inside(frontend)).items() if k not in _MODES}
+        except Fault as fault:
+            raise HloTypeError(
+                f"the header of {module.name} has frontend_attributes={frontend[:80]}: {fault}"
+            ) from None
+        kept["frontend_attributes"] = f"{{{','.join(f'{k}={v}' for k, v in left.items())}}}"
+        if not left:
+            del kept["frontend_attributes"]
     return kept
 
 
