@@ -427,6 +427,7 @@ ENTRY %e (x: f32[4]) -> f32[4] {
         ("", ', backend_config={"outer_dimension_partitions":["2"]}', True),
         ("", ", outer_dimension_partitions={2}", True),
         (', frontend_attributes={xla_cpu_small_call="true"}', "", True),
+        (', frontend_attributes={xla_cpu_small_call="false"}', "", False),
     ],
 )
 def test_a_call_that_is_one_kernel_is_one_piece(on_call: str, on_root: str, whole: bool) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from assay.hlo.attributes import called
+from assay.hlo.attributes import called, frontend
 from assay.hlo.graph import called_order
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, BufferShape, OpaqueShape, leaves
@@ -81,7 +81,7 @@ def _is_kernel(module: Module, instruction: Instruction) -> bool:
     """
     if instruction.opcode != "call":
         return False
-    if "xla_cpu_small_call" in instruction.attributes.get("frontend_attributes", ""):
+    if frontend(instruction).get("xla_cpu_small_call") == "true":
         return True
     root = module.by_name[called(instruction)[0]].root
     return any(
