@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from snippets import BODIES, VARIANTS, module_of
 
 from assay.errors import InputError
 from assay.hlo.parse import parse_module
@@ -17,6 +18,8 @@ from assay.isolate.graph.keys import dedupe
 from assay.isolate.graph.shards import BASE, BLAS, Shard, cost, shard, share
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.hlo"))
+
+SNIPPETS = {**BODIES, **VARIANTS}
 
 PRINT = """
 import json, sys
@@ -86,6 +89,12 @@ ENTRY %e (x: f32[8,16], y: f32[16,4]) -> f32[8,4] {
     (piece,) = cut(parse_module(text)).pieces
     moved = 4 * (8 * 16 + 16 * 4 + 8 * 4)
     assert cost(piece) == BASE + moved + (32 + 2 * 32 * 16 // BLAS) + 32
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_every_opcode_costs_something(name: str) -> None:
+    for distinct in dedupe(cut(parse_module(module_of(SNIPPETS[name])))):
+        assert cost(distinct.piece) >= BASE
 
 
 def test_what_a_shard_is_called() -> None:
