@@ -81,7 +81,7 @@ def cost(piece: Piece, known: dict[str, int] | None = None) -> int:
             known[computation.name] = _work(computation, known)
     entry = module.entry
     moved = sum(byte_size(parameter.shape) for parameter in entry.parameters) + byte_size(entry.root.shape)
-    return BASE + moved + _work(entry, known)
+    return BASE + max(0, moved + _work(entry, known))  # a dimension without bound counts below zero
 
 
 def _work(computation: Computation, known: Mapping[str, int]) -> int:
