@@ -27,7 +27,7 @@ from assay.llo.interpret import Watch
 from assay.llo.kernel import LIMIT, run, same
 from assay.llo.listing import load, read
 from assay.llo.lowering import lower
-from assay.llo.machine import OPERAND_UNIT
+from assay.llo.machine import OPERAND_UNIT, Trap
 from assay.llo.module import Value, pairs, run_module
 from assay.llo.operands import Operands, operands_of, scheduled_module
 from assay.llo.text import parse
@@ -109,7 +109,7 @@ def opened(
         with scratch() as folder:
             order = Order(("llo",), folder / "out", passes, dump_limit)
             versions, done = emit(source, request, order, step)
-            yield versions, [_compiled(e.name, [p for _, p, _ in e.files], e.problem, e.found) for e in done]
+            yield versions, [_compiled(e.name, [p for _, p, _ in e.files], e.problem, e.found, passes) for e in done]
 
 
 def generation(request: Request) -> str:
@@ -122,12 +122,17 @@ def generation(request: Request) -> str:
     return found
 
 
-def _compiled(name: str, folders: list[Path], problem: str, found: bool) -> Dumped:
+def _compiled(name: str, folders: list[Path], problem: str, found: bool, passes: str) -> Dumped:
     if not problem:
         try:
             return Dumped(name, read_dump(folders[0]))
-        except InputError as error:
-            problem = f"no kernel was dumped: {error}" if any(folders[0].iterdir()) else "it has no kernels"
+        except InputError:
+            problem = "it has no kernels"
+            if any(folders[0].iterdir()):
+                labels = f"{ORIGINAL}, post-GVN or {FINAL}"
+                problem = (
+                    f"nothing was dumped after {passes!r}: --llo-passes takes labels of LLO passes such as {labels}"
+                )
     return Dumped(name, Dump(Path(), {}, {}), problem=problem, found=found)
 
 
@@ -305,6 +310,7 @@ def diff(
     InputError where nothing matches, where there is no HLO, and where the inputs do not fit.
     """
     chosen = dumped.matching(kernel)
+    _refuse_headless(dumped)
     _refuse_other(dumped.dump, generation(request))
     module = dumped.module()
     given, missing = handed(dumped, module, request, {files.name for files in chosen}, limit, deadline, step, sets)
@@ -320,6 +326,17 @@ def diff(
             diff_kernel(files, operands, inputs, generation(request), limit=limit, deadline=deadline, step=step)
         )
     return found
+
+
+def _refuse_headless(dumped: Dumped) -> None:
+    """Raises InputError where a kernel has no first stage, for all run at theirs."""
+    for files in dumped.dump.kernels.values():
+        if all(stage.label != ORIGINAL for stage in files.stages):
+            have = ", ".join(f"{stage.number:02d} {stage.label}" for stage in files.stages[:3])
+            raise InputError(
+                f"{dumped.name}: {files.name} has {have} and no {ORIGINAL}, from which stages are compared: dump all "
+                "with assay compile --emit llo --llo-passes ."
+            )
 
 
 def _refuse_other(dump: Dump, wanted: str) -> None:
@@ -389,7 +406,8 @@ def handed(
         for entry in ran.kernels:
             files = dumped.dump.kernel(entry.name)
             if files is not None and entry.kind not in ("simulated", "unwritten"):
-                missing.setdefault(files.name, f"{entry.kind} at its first stage: {entry.why}")
+                more = "; --limit allows more" if entry.stop and entry.stop.trap is Trap.STEP_LIMIT else ""
+                missing.setdefault(files.name, f"{entry.kind} at its first stage: {entry.why}{more}")
     return found, missing
 
 

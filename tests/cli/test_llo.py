@@ -249,3 +249,41 @@ def test_inputs_of_diff_are_the_programs(assay):
     code, _, told = assay("diff", "d", "--inputs", "w.npz")
     assert code == 2
     assert "has shape [4, 128]" in told[0]
+
+
+def test_diff_of_bundles_alone_says_which_stages_it_needs(assay):
+    for path in Path("d").glob("*-k-*.txt"):
+        if "bundles" not in path.name:
+            path.unlink()
+    code, out, told = assay("diff", "d")
+    assert (code, out, len(told)) == (2, "", 1)
+    assert (
+        "no original, from which stages are compared: dump all with assay compile --emit llo --llo-passes ." in told[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [("run", "--limit allows more records"), ("diff", "--limit allows more")]
+)
+def test_a_kernel_that_is_stopped_by_the_limit_says_how_to_go_on(assay, command, words):
+    code, out, _ = assay(command, "d", "--limit", "3")
+    assert code == 2
+    assert "still running after 3 records" in out
+    assert words in out
+
+
+def test_a_dump_of_another_tpu_is_one_line(assay):
+    dumped.write(Path("d"), dumped.planted("01-original", "  %v3 =", "  %8 = vmatprep.subr.bf16.mxu0 0\n  %v3 ="))
+    for command in ("run", "diff"):
+        code, out, told = assay(command, "d")
+        assert (code, out, len(told)) == (2, "", 1)
+        assert "this is no LLO of tpu:v5e; name the TPU that it was compiled for with --target" in told[0]
+
+
+@pytest.mark.parametrize("command", ["run", "diff"])
+def test_a_file_that_is_cut_at_the_end_of_a_line_is_told(assay, command):
+    path = Path("d", f"{STAMP + 1}-k-01-original.txt")
+    path.write_text(path.read_text().partition("  %6 = vst")[0])
+    code, out, told = assay(command, "d")
+    assert code == 2
+    assert "the file is cut, dump it again" in (told[0] if command == "run" else out)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from assay.hlo.shape import ArrayShape
+from assay.llo.files import FINAL
 from assay.llo.kernel import Pair
 from assay.llo.machine import Stop, Trap
 from assay.reference.value import Array
@@ -54,6 +55,10 @@ def show(report: RunReport, console: Console) -> None:
     line.append(f"  {report.kernel}, {report.stage}  on {report.target} in {report.engine} ({report.inputs}): ")
     line.append(f"{report.steps} records" if ended else f"{report.words}; {report.steps} records")
     console.print(line, soft_wrap=True)
+    if report.stop is not None and report.stop.trap == Trap.STEP_LIMIT:
+        console.print(Text("a loop that never ends, or a long one: --limit allows more records"))
+    if any(report.unwritten) and not report.stage.endswith(FINAL):
+        console.print(Text("elements that nobody wrote: a file that was cut behind a store looks like that too"))
     if report.left:
         console.print(Text(f"{report.left} entries of queues are left that nobody pops"))
     if report.flying:
