@@ -9,6 +9,7 @@ never a condition: a program is right or wrong on any input.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,8 @@ from assay.inputs.traits import SEEDS, traits
 from assay.inputs.walk import Walk
 
 ROUNDS = 32
+TRIES = 5
+"""How often one need is gone for; what comes nearer to it each time may never come there."""
 ATTEMPTS = 3
 """Plans that are tried, with other choices where there is one; the one that leaves the least unmet is taken."""
 
@@ -143,6 +146,7 @@ def _planned(walk: Walk, defaults: list[Span], first: View, attempt: int, withou
     unmet = _movable(walk, walk.unmet(view), without)
     wanted = sorted(unmet + _movable(walk, walk.wishes(view)), key=lambda need: need[0])
     given_up: set[tuple[int, int]] = set()
+    tries: Counter[tuple[int, int]] = Counter()
     for _ in range(min(ROUNDS, 1 + _effort(walk))):
         some = [need for need in wanted if (need[0], need[2]) not in given_up]
         if not some:
@@ -166,8 +170,10 @@ def _planned(walk: Walk, defaults: list[Span], first: View, attempt: int, withou
         if changed:
             view = walk.moved(view, boxes, changed)
             wanted = unmet = _movable(walk, walk.unmet(view), without)
-        else:
-            given_up.update((need[0], need[2]) for need in some)
+        for need in some:
+            tries[need[0], need[2]] += 1
+            if not changed or tries[need[0], need[2]] >= TRIES:
+                given_up.add((need[0], need[2]))
     return boxes, asked, view, unmet
 
 

@@ -268,18 +268,26 @@ def _wave(view: View, node: Node) -> Span:
 
 
 def _wave_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
-    """A stretch where the function is monotone and takes the values that are wanted."""
+    """The nearest stretch in which the function takes the values that are wanted."""
     low, high = max(-1.0, want.low), min(1.0, want.high)
     if low > high:
         return
     if want.gap > 0 and low < 0 < high:
         low, high = (want.gap, high) if high >= want.gap else (low, -want.gap)
+    x = view.spans[node.operands[0]]
+    middle = (x.low + x.high) / 2 if x.finite else 0.0
     if node.opcode == "sine":
-        yield 0, Span(math.asin(low), math.asin(high))
+        stretches = [(math.asin(low), math.asin(high)), (math.pi - math.asin(high), math.pi - math.asin(low))]
     elif high >= 1:
-        yield 0, Span(-math.acos(low), math.acos(low))
+        stretches = [(-math.acos(low), math.acos(low))]
     else:
-        yield 0, Span(math.acos(high), math.acos(low))
+        stretches = [(math.acos(high), math.acos(low)), (-math.acos(low), -math.acos(high))]
+    turn = 2 * math.pi
+    near = []
+    for one, other in stretches:
+        shift = turn * round((middle - (one + other) / 2) / turn) if abs(middle) < 1e4 else 0.0
+        near.append(Span(one + shift, other + shift))
+    yield 0, min(near, key=lambda span: abs(span.low + span.high - 2 * middle))
 
 
 def _wave_needs(view: View, node: Node) -> Iterator[Need]:
