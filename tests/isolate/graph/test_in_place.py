@@ -230,6 +230,7 @@ def test_a_cut_that_is_another_kernel_is_a_reproducer_only_where_it_is_wrong(tpu
 
 
 @pytest.mark.tpu
+@pytest.mark.slow
 def test_without_excess_precision_nothing_is_convicted(tpu_worker: Worker):
     program = api.lower(block, SHAPES, "tpu")(tpu_worker)
     request = api.Request(target="tpu:v5e", options={"xla_allow_excess_precision": "false"})
