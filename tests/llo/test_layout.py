@@ -202,3 +202,28 @@ def test_what_has_no_image_is_refused() -> None:
         image(shape_of("f32[2]{0:T(128)}"), np.zeros(3, np.float32))
     with pytest.raises(InputError, match="takes 128 words"):
         array_of(shape_of("f32[2]{0:T(128)}"), np.zeros(127, np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("plain", "tiled"),
+    [
+        ("f32[512,256]{0,1:S(1)}", "f32[512,256]{0,1:T(8,128)S(1)}"),
+        ("f32[3,40,130]{2,1,0:S(1)}", "f32[3,40,130]{2,1,0:T(8,128)S(1)}"),
+        ("bf16[48,256]{1,0:S(1)}", "bf16[48,256]{1,0:T(8,128)(2,1)S(1)}"),
+        ("s8[64,128]{1,0:S(1)}", "s8[64,128]{1,0:T(8,128)(4,1)S(1)}"),
+    ],
+)
+def test_an_array_in_vmem_has_the_usual_tiles_where_none_are_printed(plain: str, tiled: str) -> None:
+    one, other = shape_of(plain), shape_of(tiled)
+    array = np.random.default_rng(0).integers(-100, 100, one.dims).astype(one.dtype.numpy)
+    assert (image(one, array, FILL) == image(other, array, FILL)).all()
+    assert words_held(one) == words_held(other)
+    linear = shape_of(plain.replace(":S(1)", ""))  # in HBM nothing is added
+    assert (image(linear, array, FILL) != image(other, array, FILL)[: words_held(linear)]).any()
+
+
+@pytest.mark.parametrize("text", ["f32[4,256]{1,0:S(1)}", "f32[256,64]{1,0:S(1)}", "pred[2,128]{1,0:S(1)}"])
+def test_tiles_that_are_not_known_are_not_guessed(text: str) -> None:
+    shape = shape_of(text)
+    with pytest.raises(Unsupported, match="in VMEM without tiles"):
+        image(shape, np.zeros(shape.dims, shape.dtype.numpy))

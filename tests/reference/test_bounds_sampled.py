@@ -15,6 +15,7 @@ from assay.hlo.parse import parse_module
 from assay.hlo.shape import ArrayShape
 from assay.oracle.compare import compare_output
 from assay.reference.evaluator import evaluate
+from assay.reference.policy_tpu import TPU_V5E
 from assay.reference.sampled import Sampling
 from assay.reference.value import as_ball
 
@@ -78,3 +79,28 @@ def test_legal_runs_lie_within_the_spread(dtype):
     missing = [*weights[:-1], np.where(np.eye(32) > 0, 0, weights[-1].astype(np.float64)).astype(dtype)]
     wrong = emulated(x, missing, dtype, dtype, False)
     assert compare_output(as_ball(ball), wrong, shape).outside > x.size / 8
+
+
+@pytest.mark.parametrize("terms", [8, 64, 512])
+def test_products_of_a_tpu_are_off_as_their_operands_are(terms):
+    """f32 operands kept to bf16, whichever way they are rounded: inside, by a bound no wider than that needs."""
+    rng = np.random.default_rng(terms)
+    a, b = rng.normal(size=(64, terms)).astype(np.float32), rng.normal(size=(terms, 64)).astype(np.float32)
+    module = parse_module(hlo_text(lambda x, y: lax.dot(x, y), a, b))
+    sampling = Sampling(module, [a, b], TPU_V5E)
+    for _ in range(12):
+        sampling.more()
+    ball = as_ball(sampling.bounds()[0])
+
+    def cut(x, way):
+        bits = x.view(np.uint32).astype(np.uint64)
+        if way == "nearest":
+            return x.astype(jnp.bfloat16).astype(np.float64)
+        return (bits + (0xFFFF if way == "away" else 0) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(float)
+
+    for way in ("nearest", "towards zero", "away"):
+        off = np.abs(cut(a, way) @ cut(b, way) - a.astype(float) @ b.astype(float))
+        assert (off <= ball.rad).mean() > 0.999
+        assert (off <= 1.5 * ball.rad).all()
+    nearest = np.abs(cut(a, "nearest") @ cut(b, "nearest") - a.astype(float) @ b.astype(float))
+    assert np.median(ball.rad) < 40 * np.sqrt(np.square(nearest).mean())

@@ -60,6 +60,7 @@ class Examiner:
     _memory: Memory = field(default_factory=Memory)
     _text: tuple[int, str] | None = None  # of the snapshot looked at last
     _executed: dict[tuple[int, int], Weighed | None] = field(default_factory=dict)
+    _wrong: set[tuple[int, ...]] = field(default_factory=set)  # results that no bounds of a module's own excuse
     _crowded: int = 0
     _end: float = 0.0
 
@@ -88,13 +89,14 @@ class Examiner:
 
     def executed(self, index: int, place: int) -> State:
         """What a snapshot says when it is executed whole, by itself, on the inputs at `place`: it differs where its
-        results are wrong and lie beyond its own bounds as well. That is what counts for it from then on.
+        results are wrong and lie beyond its own bounds as well, or are those of one that was found so. That is what
+        counts for it from then on.
         """
         if index < 0:
             return State.AGREES
         if (index, place) not in self._executed:
             self.step(f"executing snapshot {index + 1} whole")
-            self._executed[index, place] = self._wrong_whole(self.module(index), self.judges[place])
+            self._executed[index, place] = self._wrong_whole(self.module(index), place)
         weighed = self._executed[index, place]
         snapshot = self.snapshots[index]
         if weighed is None and self.looks[index].state == State.DIFFERS:
@@ -103,13 +105,18 @@ class Examiner:
             self.looks[index] = Look(snapshot, State.DIFFERS, "", place, weighed)
         return self.looks[index].state
 
-    def _wrong_whole(self, module: Module, judge: Judge) -> Weighed | None:
-        arguments, flushed = judge.inputs.arguments, self.settings.device_flushes
+    def _wrong_whole(self, module: Module, place: int) -> Weighed | None:
+        judge = self.judges[place]
         weighed = judge.wrong(self._whole(module, judge.inputs))
         if weighed is None:
             return None
-        own = Bounds(module, arguments, self.settings, self.step, self.seconds, flushed=flushed)
-        return weighed if apart(weighed, own) else None
+        results = (place, *self._results(module, judge.inputs)[0])
+        if results not in self._wrong:
+            arguments, flushed = judge.inputs.arguments, self.settings.device_flushes
+            if not apart(weighed, Bounds(module, arguments, self.settings, self.step, self.seconds, flushed=flushed)):
+                return None
+            self._wrong.add(results)
+        return weighed
 
     def _acquit(self, index: int, place: int) -> None:
         """The snapshot agrees, and so do those with the same results."""

@@ -16,13 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.errors import InputError, Unsupported
-from assay.hlo.shape import DTYPES, ArrayShape, DType, Layout
+from assay.hlo.shape import DTYPES, ArrayShape, DType, Layout, Tile
 from assay.reference.physical import memory_places, places_held
 from assay.reference.value import Array
 
 Words = npt.NDArray[np.uint32]
 
 WORD_BITS = 32
+_VMEM = 1
+_PACKED = {32: (), 16: (Tile((2, 1)),), 8: (Tile((4, 1)),)}  # what follows the tile (8, 128), by bits of an element
 _KEPT = 1 << 16  # elements up to which the places of a shape are kept
 
 
@@ -40,7 +42,7 @@ def words_held(shape: ArrayShape) -> int:
     """How many words the image of an array of this shape takes. Raises what `image` does."""
     if shape.dtype.bits == 64:
         return 2 * words_held(_half(shape))
-    return -(-places_held(shape) * element_bits(shape) // WORD_BITS)
+    return -(-places_held(_plain(shape)) * element_bits(shape) // WORD_BITS)
 
 
 def image(shape: ArrayShape, array: Array, fill: int = 0) -> Words:
@@ -106,8 +108,12 @@ def scalar_of(shape: ArrayShape, word: int) -> Array:
 
 def places(shape: ArrayShape) -> Array:
     """For each element its place, counted in elements. (dims)"""
-    plain = shape if shape.layout is None else ArrayShape(shape.dtype, shape.dims, _moving(shape.layout))
+    plain = _plain(shape)
     return _places(plain) if shape.size <= _KEPT else memory_places(plain)
+
+
+def _plain(shape: ArrayShape) -> ArrayShape:
+    return shape if shape.layout is None else ArrayShape(shape.dtype, shape.dims, _moving(shape, shape.layout))
 
 
 @lru_cache(maxsize=256)
@@ -130,9 +136,20 @@ def _halves(shape: ArrayShape, array: Array) -> Array:
     return found
 
 
-def _moving(layout: Layout) -> Layout:
-    """The layout without what moves no element."""
-    return Layout(layout.minor_to_major, layout.tiles)
+def _moving(shape: ArrayShape, layout: Layout) -> Layout:
+    """The layout without what moves no element, and with the tiles that libtpu leaves out.
+
+    Known: an array of two dimensions or more in VMEM has tiles also where none are printed, as of the results of some
+    convolutions (probe: the kernel's own stores, and the bitcast of its result to a tiled shape). Raises Unsupported
+    where the usual tile does not fill: which one is meant then is not known.
+    """
+    if layout.tiles or layout.memory_space != _VMEM or shape.rank < 2 or shape.size == 0:
+        return Layout(layout.minor_to_major, layout.tiles)
+    minor, second = (shape.dims[d] for d in layout.minor_to_major[:2])
+    bits = element_bits(shape)
+    if bits not in _PACKED or second < 8 or minor < 128:
+        raise Unsupported("layout", f"{shape.dtype}{list(shape.dims)} in VMEM without tiles")
+    return Layout(layout.minor_to_major, (Tile((8, 128)), *_PACKED[bits]))
 
 
 def _codes(dtype: DType, array: Array, bits: int) -> Array:

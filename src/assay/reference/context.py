@@ -8,7 +8,7 @@ random within its bound and added to the midpoint, so that a spread over several
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,11 @@ class Context:
     def plain(self) -> bool:
         """Whether this is a run of midpoints alone: nothing is drawn, and what may be off need not be worked out."""
         return self.rng is not None and self.amplitude == 0
+
+    @property
+    def draws(self) -> bool:
+        """Whether this is a run in which what may be off is drawn at random."""
+        return self.rng is not None and self.amplitude > 0 and not self.nearest
 
     def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...] | None:
         """The declared shapes of an instruction's operands, layouts included; None where it is not of the module."""
@@ -222,9 +227,7 @@ class Context:
         assert self.rng is not None
         if self.plain:
             return settled(dtype, mid, None, und, self.policy)
-        shared = 0.0
-        if self.alike:
-            shared = 2.0 * (self.rng.random() if self.shared is None else self.shared) - 1.0
+        shared = self._common()
         moved = np.empty_like(mid)
         for index in (WHOLE,) if dtype.is_complex else pieces(mid.shape):
             part = mid[index]
@@ -238,6 +241,22 @@ class Context:
                 bound *= self.noise.draw(part.shape, shared)
                 np.add(part, bound, out=moved[index])
         return settled(dtype, moved, None, und, self.policy)
+
+    def _common(self) -> float:
+        """The half of a draw that is all an array's."""
+        assert self.rng is not None
+        if not self.alike:
+            return 0.0
+        return 2.0 * (self.rng.random() if self.shared is None else self.shared) - 1.0
+
+    def shortened(self, x: Ball, error: float) -> Ball:
+        """A factor of products as a multiplier takes it that keeps some of its digits: off by `error` relatively at
+        most, each element by an amount of its own. So errors of the products in a sum average out, as they do on a
+        target; drawn for the sum they would be as large as if all digits lost were alike.
+        """
+        noise = self.noise.draw(x.mid.shape, self._common())
+        with np.errstate(all="ignore"):
+            return replace(x, mid=np.where(np.isfinite(x.mid), x.mid * (1 + self.amplitude * error * noise), x.mid))
 
     def accumulated(
         self,

@@ -55,6 +55,8 @@ def _sum_of_products(
     within = accumulation_type(ctx, result)
     inner = within or result
     a, b = as_operand(a, result), as_operand(b, result)
+    if error and ctx.draws:
+        a, b, error = ctx.shortened(a, error / 2), ctx.shortened(b, error / 2), 0.0
     mid = f(a.mid, b.mid)
     if ctx.plain and not result.is_complex and np.isfinite(mid).all():
         return ctx.rounded(result, mid, None, undecided_pairs(a, b, f), known=False)  # nothing is drawn
