@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from assay.hlo.graph import called_order
 from assay.hlo.parse import parse_module
+from assay.hlo.printer import print_for_compiler
+from assay.isolate.graph.alone import Closures
 from assay.isolate.graph.piece import Operand
-from assay.isolate.graph.tapped import AsIs, by_size, captured_on, size_of
-from assay.isolate.graph.trace import every_value
+from assay.isolate.graph.tapped import AsIs, by_size, captured_on, size_of, with_outputs
+from assay.isolate.graph.trace import captured, every_value
+from assay.reference.policies import for_target
 from assay.toolchain import Worker, host
 
 from .test_trace import LOOP, P, Q, trips
@@ -186,3 +190,71 @@ def test_windows_hold_every_value_once_and_no_more_than_they_may() -> None:
         windows = list(by_size(home, operands, limit))
         assert sorted(map(str, (o for w in windows for o in w))) == sorted(map(str, operands))
         assert all(len(w) == 1 or sum(size_of(home, o) for o in w) <= limit for w in windows)
+
+
+IN_PLACE = """HloModule m
+sum { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[64]{0} parameter(0)
+ i = s32[4,1]{1,0} parameter(1)
+ u = f32[4]{0} parameter(2)
+ v = f32[64]{0} add(x, x)
+ w = f32[64]{0} scatter(v, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+  index_vector_dim=1, to_apply=sum
+ ROOT s = f32[64]{0} sine(w) }"""
+
+
+def test_a_value_is_copied_before_it_is_written_over(worker, monkeypatch) -> None:
+    """A pass that changes something else leaves the order to the scheduler, and the scatter writes where its operand
+    lies.
+    """
+    module = parse_module(worker.compile(IN_PLACE, "hlo-text").hlo)
+    x = np.linspace(0, 1, 64, dtype=np.float32)
+    arguments = [x, np.array([[3], [9], [9], [50]], np.int32), np.full(4, 7, np.float32)]
+    right = captured(module, arguments, for_target("cpu"), every_value(module, module.entry_name))
+    monkeypatch.setenv("WRONG_SINE", "everywhere")
+    with Worker(host()) as other:
+        other.load(HERE / "wrong_sine.py")
+        trace, tapping = watched(other, module, arguments, module.entry_name)
+    assert not tapping.disturbing
+    root = module.entry.root
+    for instruction in module.entry.instructions:
+        (found,), (wanted,) = (
+            trace.of(module.entry_name, instruction.name),
+            right.of(module.entry_name, instruction.name),
+        )
+        if instruction is root:
+            scattered = 2 * x
+            np.add.at(scattered, arguments[1][:, 0], arguments[2])
+            wanted = np.cos(scattered)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_whatever_the_scheduler_does_a_copy_comes_first(monkeypatch) -> None:
+    """Of every value, in the order of the executable, before anything else that reads it."""
+    monkeypatch.setenv("WRONG_SINE", "everywhere")
+    names = [f"v{n}" for n in range(12)]
+    array = {n: f"f32[{64 * n + 64}]{{0}}" for n in range(12)}
+    fused = "".join(
+        f"{kind}{n} {{ x = {a} parameter(0)\n ROOT s = {a} {opcode}(x) }}\n"
+        for n, a in array.items()
+        for kind, opcode in (("f", "sine"), ("g", "negate"))
+    )
+    lines = [f"x{n} = {a} parameter({n})\n v{n} = {a} fusion(x{n}), kind=kLoop, calls=g{n}" for n, a in array.items()]
+    lines += [f"w{n} = {a} fusion(v{n}), kind=kLoop, calls=f{n}" for n, a in array.items()]
+    shapes = ", ".join(array.values())
+    root = f"ROOT t = ({shapes}) tuple({', '.join(f'w{n}' for n in range(12))})"
+    text = f"HloModule m, is_scheduled=true\n{fused}ENTRY e {{ " + "\n ".join([*lines, root]) + " }"
+    module = parse_module(text)
+    order = {c.name: at for at, c in enumerate(called_order(module))}
+    tapped = with_outputs(module, module.entry, [Operand(name) for name in names], Closures(module, order))
+    with Worker(host()) as other:
+        other.load(HERE / "wrong_sine.py")
+        made = parse_module(other.compile(print_for_compiler(tapped), "hlo-optimized").hlo)
+    places = {i.name: at for at, i in enumerate(made.entry.instructions)}
+    for name in names:
+        readers = [i for i in made.entry.instructions if name in i.operands]
+        copies = [places[i.name] for i in readers if i.name.startswith("tap")]
+        assert len(copies) == 1
+        assert copies[0] == min(places[i.name] for i in readers)

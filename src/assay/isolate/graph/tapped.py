@@ -1,10 +1,11 @@
 """The target's own values, where it can be watched: XLA:CPU compiles the optimized module once more, with the values
 asked for as outputs besides.
 
-A tap is a copy of a value, made where the value is. It can still change what it looks at: another buffer, another
-kernel. So whatever is tapped, the module's own outputs must keep their bits; a set of taps with which they do not is
-halved until those are left that are not in the way, and the others are named. A loop is watched by running its body on
-its own, trip by trip, on the state that the target itself came to; where it ends, the state must be the loop's.
+A tap is a copy of a value, made before anything else reads it: what reads it may write over it. It can still change
+what it looks at: another buffer, another kernel. So whatever is tapped, the module's own outputs must keep their bits;
+a set of taps with which they do not is halved until those are left that are not in the way, and the others are named. A
+loop is watched by running its body on its own, trip by trip, on the state that the target itself came to; where it
+ends, the state must be the loop's.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from assay.toolchain import Compiled, Worker
 
 See = Callable[[Computation, Sequence[Operand], Mapping[Operand, Array]], None]
 
+CONTROL = "control-predecessors"
 WINDOW = 1 << 30
 """Bytes of what is tapped at a time."""
 
@@ -218,7 +220,7 @@ def with_outputs(module: Module, computation: Computation, taps: Sequence[Operan
         if instruction.parameter_number is not None:
             making.parameter(instruction)
         elif not (plain_tuple and instruction is root):
-            making.instructions.append(instruction)
+            making.instructions.append(after(instruction, making.copied))
         making.tap(instruction)
     if any(not isinstance(leaf, ArrayShape) for leaf in leaves(root.shape)):
         raise Unsupported(f"{computation.name} gives a token", "it cannot be run on its own")
@@ -242,15 +244,26 @@ def with_outputs(module: Module, computation: Computation, taps: Sequence[Operan
     return Module(module.name, computations, entry.name, {**attributes(module), **layouts})
 
 
+def after(instruction: Instruction, copied: Mapping[str, Sequence[str]]) -> Instruction:
+    """`instruction`, to run after the copies of its operands: a scheduler may put it first, and a write in place."""
+    first = [name for operand in dict.fromkeys(instruction.operands) for name in copied.get(operand, ())]
+    if not first:
+        return instruction
+    there = instruction.attributes.get(CONTROL, "{}").strip("{}")
+    text = ", ".join([there, *first] if there else first)
+    return replace(instruction, attributes={**instruction.attributes, CONTROL: f"{{{text}}}"})
+
+
 @dataclass(slots=True)
 class _Making:
-    """taps: by instruction, what is wanted of it. copies: by tap, the name of its copy."""
+    """taps: by instruction, what is wanted of it. copies: by tap, the name of its copy; copied: by instruction."""
 
     computation: Computation
     taps: dict[str, list[Operand]]
     instructions: list[Instruction]
     parameters: list[Instruction] = field(default_factory=list)
     copies: dict[Operand, str] = field(default_factory=dict)
+    copied: dict[str, list[str]] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     def parameter(self, instruction: Instruction) -> None:
@@ -280,6 +293,7 @@ class _Making:
     def tap(self, instruction: Instruction) -> None:
         for tap in self.taps.get(instruction.name, ()):
             self.copies[tap] = self.copy(instruction, tap.index)
+            self.copied.setdefault(instruction.name, []).append(self.copies[tap])
 
     def copy(self, instruction: Instruction, index: tuple[int, ...]) -> str:
         """The name of a copy of a leaf of an instruction's value."""
