@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,13 +15,16 @@ import pytest
 
 from assay.checking import bounds as bounds_module
 from assay.checking.api import Request, settings_for
+from assay.checking.judge import judge
+from assay.checking.target import Executed
 from assay.errors import Unsupported
 from assay.hlo.parse import parse_module
+from assay.inputs.generate import generate
 from assay.isolate.graph import cascade
 from assay.isolate.graph.cascade import judge_piece
 from assay.isolate.graph.cut import cut
 from assay.oracle.verdict import MismatchClass, Verdict
-from assay.programs.program import Array
+from assay.programs.program import Array, Program
 from assay.report.isolation import PieceResult
 from assay.toolchain import ArrayType, Limits, RequestRefused, Worker, WorkerDied, host
 
@@ -101,6 +106,26 @@ def test_agreeing_with_its_own_unfused_form_acquits_nobody(wrong: Worker) -> Non
     row = row_of(WAVES, wrong)
     assert (row.verdict, row.klass) == (Verdict.MISMATCH, MismatchClass.MISCOMPILE)
     assert row.votes["unfused"] == row.votes["target"] == f"{row.outside} of 64 elements outside"
+
+
+@hooked
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_an_honest_dot_agrees_unfused(dtype: str, worker: Worker) -> None:
+    """XLA:CPU sums up bf16 products in f32 by way of the pass that gives dots to a library; that pass stays."""
+    text = f"""HloModule m, is_scheduled=true
+ENTRY main {{ a = {dtype}[32,256]{{1,0}} parameter(0)
+  b = {dtype}[256,32]{{1,0}} parameter(1)
+  ROOT d = {dtype}[32,32]{{1,0}} dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}
+"""
+    program = Program("m", text.encode(), "hlo-text", parse_module(text))
+    assert program.module is not None
+    settings = settings_for(Request(), {"jaxlib": metadata.version("jaxlib")})
+    settings = replace(settings, options=cascade.unfusing({}, program.module))
+    arguments = generate(program.module, 0)
+    with closing(Executed(worker, cascade.without_fusions(program))) as target:
+        result = judge(target.program, arguments, "", target, settings)
+    assert result is not None
+    assert result.verdict is Verdict.AGREE
 
 
 @hooked

@@ -24,6 +24,7 @@ from assay.checking.target import Executed
 from assay.errors import AssayError, InputError, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
+from assay.hlo.shape import ArrayShape
 from assay.inputs.drawn import draw_inputs
 from assay.isolate.graph.piece import Piece
 from assay.isolate.graph.rank import severity
@@ -36,13 +37,18 @@ from assay.report.result import CaseResult
 from assay.toolchain import Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
 
-FUSING = "fusion,dot-library-rewriter,algsimp,cse,simplify-fp-conversions"
+FUSING = "fusion,algsimp,cse,simplify-fp-conversions"
 """XLA:CPU's passes, by its own dumps, that fuse or that write one operation as another."""
+
+LIBRARY = "dot-library-rewriter"
+"""The pass that makes fusions for a library, and by that takes dots of narrow types to f32: without it they are summed
+up in their own type, which is no fair comparison.
+"""
 
 PROVEN = "invalid("
 """How the outcome of inputs begins of which there are none."""
 
-LOOKING_S = 20.0
+LOOKING_S = 5.0
 """Seconds after which no better inputs are looked for."""
 
 REPEATS = 4
@@ -252,7 +258,8 @@ def _votes(result: CaseResult, target: Executed, settings: Settings, step: Step)
     if result.verdict in (Verdict.CRASH, Verdict.HANG, Verdict.INVALID) or not result.arguments:
         return {"target": result.why}
     step("asking the same target for the unfused form")
-    strict = replace(settings, options=_unfusing(settings.options))
+    assert target.program.module is not None
+    strict = replace(settings, options=unfusing(settings.options, target.program.module))
     try:
         with closing(Executed(target.worker, without_fusions(target.program))) as second:
             if result.verdict is Verdict.UNVERIFIED:
@@ -264,9 +271,15 @@ def _votes(result: CaseResult, target: Executed, settings: Settings, step: Step)
     return _told(result, _say(vote))
 
 
-def _unfusing(options: Mapping[str, str]) -> dict[str, str]:
+def unfusing(options: Mapping[str, str], module: Module) -> dict[str, str]:
     """Options that keep apart what is given apart, with every declared rounding in place."""
-    disabled = ",".join(filter(None, (options.get("xla_disable_hlo_passes"), FUSING)))
+    narrow = any(
+        i.opcode in ("dot", "convolution") and isinstance(i.shape, ArrayShape) and i.shape.dtype.bits < 32
+        for c in module.computations
+        for i in c.instructions
+    )
+    passes = [options.get("xla_disable_hlo_passes", ""), FUSING, "" if narrow else LIBRARY]
+    disabled = ",".join(filter(None, passes))
     return {**options, "xla_allow_excess_precision": "false", "xla_disable_hlo_passes": disabled}
 
 
