@@ -55,9 +55,10 @@ LARGEST = 256 << 20
 def main() -> int:
     options = _options()
     fine = True
-    for risk in RISKS:
+    for risk in RISKS if options.programs else ():
         fine = _random_graphs(options.programs, risk) and fine
-    fine = _narrow_types(options.programs // 10) and fine
+    if options.programs:
+        fine = _narrow_types(max(10, options.programs // 10)) and fine
     for path in options.modules:
         fine = _pieces(path, options.seeds) and fine
     if options.modules:

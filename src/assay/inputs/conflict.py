@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from assay.inputs.rules import View
 from assay.inputs.span import INF, Span, limits, smallest, stored, whole
@@ -25,8 +26,9 @@ def core(walk: Walk) -> tuple[int, ...]:
     """The nodes whose needs exclude each other, none of which could be left out; () where none are found to."""
     if len(walk.flat.nodes) > LARGEST:
         return ()
-    needs = certain_needs(walk)
-    if not needs or not contradicts(walk, needs):
+    view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
+    needs = certain_needs(walk, view)
+    if not needs or not contradicts(walk, view, needs):
         return ()
     kept = list(needs)
     step = max(1, len(kept) // 2)
@@ -34,7 +36,7 @@ def core(walk: Walk) -> tuple[int, ...]:
         start = 0
         while start < len(kept):
             rest = kept[:start] + kept[start + step :]
-            if contradicts(walk, rest):
+            if contradicts(walk, view, rest):
                 kept = rest
             else:
                 start += step
@@ -42,9 +44,8 @@ def core(walk: Walk) -> tuple[int, ...]:
     return tuple(dict.fromkeys(by for _, _, by in kept))
 
 
-def certain_needs(walk: Walk) -> list[Need]:
-    """What instructions need of values that nothing masks."""
-    view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
+def certain_needs(walk: Walk, view: View) -> list[Need]:
+    """What instructions need of values that nothing masks; `view` is of all that there may be."""
     masked = walk.masked()
     needs = walk.unmet(view, hard_only=True)
     return [need for need in needs if not masked[need[2]] and not _may_be_whole(walk, view, need)]
@@ -64,10 +65,10 @@ def _all(walk: Walk, number: int) -> Span:
     return whole(dtype) if dtype.is_complex else limits(dtype)
 
 
-def contradicts(walk: Walk, needs: Sequence[Need]) -> bool:
-    """Whether nothing is left for some value once all these needs are met."""
+def contradicts(walk: Walk, everything: View, needs: Sequence[Need]) -> bool:
+    """Whether nothing is left for some value once all these needs are met; `everything` is all that there may be."""
     nodes = walk.flat.nodes
-    view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
+    view = replace(everything, spans=list(everything.spans))
     spans = view.spans
     uncertain = _may_be_nan(walk, view, {by for _, _, by in needs})
     for number, span, _ in needs:

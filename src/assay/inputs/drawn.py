@@ -29,7 +29,7 @@ from assay.inputs.span import INF, Span, inward, limits
 from assay.inputs.survey import Survey, flat_outputs, moved, survey
 from assay.reference.value import Array
 
-LOOKS = 8
+LOOKS = 7
 """Evaluations after which no further set is begun: there may be nothing to find."""
 ROWS = 3
 """Sets of which each row is one guess."""
