@@ -237,3 +237,22 @@ def test_a_compiler_that_is_wrong_where_two_instructions_meet() -> None:
             assert " tanh(" in text
             assert " exponential(" not in text
             assert text.count(" sort(") == 1
+
+
+def test_an_output_that_members_read_is_copied_before_they_do() -> None:
+    """What reads it may write over it; what nobody reads is given as it is."""
+    for seed in range(6):
+        module = drawn(seed)
+        graph = graph_of(module, "e")
+        for unit in graph.units:
+            piece = neighbourhood(graph, grown(graph, {unit}, 1))
+            entry = piece.module.entry
+            parts = entry.root.operands if entry.root.opcode == "tuple" else (entry.root_name,)
+            for name in parts:
+                readers = [i for i in entry.instructions if name in i.operands and i is not entry.root]
+                assert not readers
+                made = entry.by_name[name]
+                if made.opcode == "copy":
+                    (source,) = made.operands
+                    for reader in (i for i in entry.instructions if source in i.operands and i is not made):
+                        assert name in reader.attributes.get("control-predecessors", "") or reader.name in parts

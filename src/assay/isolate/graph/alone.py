@@ -25,7 +25,8 @@ _OF_PARAMETERS = frozenset(
 _MODES = ("arg_layout_modes", "arg_memory_spaces", "out_layout_modes", "out_memory_spaces")
 _WRITING = frozenset(("while", "conditional", "call"))
 _WRAPPING = frozenset(("tuple", "bitcast", "get-tuple-element"))
-_OF_GRAPH = frozenset(("control-predecessors", "sharding"))
+_CONTROL = "control-predecessors"
+_OF_GRAPH = frozenset((_CONTROL, "sharding"))
 
 
 def attributes(module: Module) -> dict[str, str]:
@@ -92,14 +93,15 @@ def together(
     header: Mapping[str, str],
 ) -> Piece:
     """All of `members`, which stand in program order, as one module: its root is the tuple of `outputs`, arrays of
-    theirs, or the one that there is. Arrays that loops and branches begin with are copied: they write to them.
+    theirs, or the one that there is. Arrays that loops and branches begin with are copied, for they write to them; so
+    are outputs that members read, which may write over them.
     """
     making = _Making(computation, known, {i.name for i in members})
     making.count(members)
     for instruction in members:
         making.add(instruction)
     making.copy_what_is_written()
-    parts = [making.leaf(output) for output in outputs]
+    parts = making.leaves(outputs)
     root = making.inside[parts[0]]
     if len(parts) > 1:
         root = Instruction(
@@ -107,6 +109,16 @@ def together(
         )
         making.inside[root.name] = root
     return making.piece(module, root, members[-1].name, closures, header)
+
+
+def after(instruction: Instruction, copied: Mapping[str, Sequence[str]]) -> Instruction:
+    """`instruction`, to run after the copies of its operands: a scheduler may put it first, and a write in place."""
+    first = [name for operand in dict.fromkeys(instruction.operands) for name in copied.get(operand, ())]
+    if not first:
+        return instruction
+    there = instruction.attributes.get(_CONTROL, "{}").strip("{}")
+    text = ", ".join([there, *first] if there else first)
+    return replace(instruction, attributes={**instruction.attributes, _CONTROL: f"{{{text}}}"})
 
 
 @dataclass(slots=True)
@@ -228,8 +240,27 @@ class _Making:
             self.brought.append(name)
         return name
 
-    def leaf(self, output: Operand) -> str:
-        """The name of an array of a member, taken out of its tuple."""
+    def leaves(self, outputs: Sequence[Operand]) -> list[str]:
+        """The names of arrays of members, taken out of their tuples, and copied before other members read them."""
+        wanted: dict[str, list[Operand]] = {}
+        for output in outputs:
+            wanted.setdefault(output.name, []).append(output)
+        read = {name for instruction in self.inside.values() for name in instruction.operands}
+        instructions, self.inside = list(self.inside.values()), {}
+        copied: dict[str, list[str]] = {}
+        names: dict[Operand, str] = {}
+        for instruction in instructions:
+            self.inside[instruction.name] = after(instruction, copied)
+            for output in wanted.get(instruction.name, ()):
+                names[output] = self._leaf(output)
+                if instruction.name in read:
+                    copy = self.unused(f"{names[output]}.kept")
+                    self.inside[copy] = Instruction(copy, "copy", self.inside[names[output]].shape, (names[output],))
+                    names[output] = copy
+                    copied.setdefault(instruction.name, []).append(copy)
+        return [names[output] for output in outputs]
+
+    def _leaf(self, output: Operand) -> str:
         name = output.name
         for depth, place in enumerate(output.index):
             whole = self.inside[name]

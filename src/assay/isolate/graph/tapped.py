@@ -21,7 +21,7 @@ from assay.hlo.graph import called_order
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.printer import print_for_compiler, print_shape
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
-from assay.isolate.graph.alone import Closures, attributes
+from assay.isolate.graph.alone import Closures, after, attributes
 from assay.isolate.graph.piece import Operand
 from assay.isolate.graph.trace import MEMORY, TRIPS, Key, Trace, indexed_leaves, names_of
 from assay.isolate.graph.values import Values, values
@@ -31,7 +31,6 @@ from assay.toolchain import Compiled, Worker
 
 See = Callable[[Computation, Sequence[Operand], Mapping[Operand, Array]], None]
 
-CONTROL = "control-predecessors"
 WINDOW = 1 << 30
 """Bytes of what is tapped at a time."""
 
@@ -242,16 +241,6 @@ def with_outputs(module: Module, computation: Computation, taps: Sequence[Operan
     layouts = {"entry_computation_layout": f"{{({layout})->{print_shape(end.shape)}}}"}
     computations = (*closures.of(tuple(making.instructions)), entry)
     return Module(module.name, computations, entry.name, {**attributes(module), **layouts})
-
-
-def after(instruction: Instruction, copied: Mapping[str, Sequence[str]]) -> Instruction:
-    """`instruction`, to run after the copies of its operands: a scheduler may put it first, and a write in place."""
-    first = [name for operand in dict.fromkeys(instruction.operands) for name in copied.get(operand, ())]
-    if not first:
-        return instruction
-    there = instruction.attributes.get(CONTROL, "{}").strip("{}")
-    text = ", ".join([there, *first] if there else first)
-    return replace(instruction, attributes={**instruction.attributes, CONTROL: f"{{{text}}}"})
 
 
 @dataclass(slots=True)
