@@ -264,3 +264,14 @@ def example_args():
     (case,) = report.cases
     assert case.count(State.AGREES) > 5
     assert {row.trip for row in case.rows} == {0, 1}
+
+
+@hooked
+def test_a_known_bug_below_hlo_is_named() -> None:
+    """openxla/xla#49176: the update of a shift in place is read from the buffer that is being overwritten."""
+    request = Request(case="shifted rows")
+    report = summarize(str(HERE.parents[1] / "checking" / "known_bugs.py"), request, Options())
+    (case,) = report.cases
+    assert [(row.opcode, row.state) for row in case.first] == [("fusion", State.WRONG)]
+    assert "dynamic-update-slice" in case.first[0].name
+    assert {row.state for row in case.rows if row not in case.first} == {State.AGREES}
