@@ -15,6 +15,8 @@ import pytest
 from assay.checking import api
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_for_compiler
+from assay.hlo.shape import DTYPES, ArrayShape
+from assay.isolate.graph import in_place
 from assay.isolate.graph.handed import Handed
 from assay.isolate.graph.in_place import CLASSES, compiled, judge_kernels
 from assay.isolate.graph.kernels import Kernel
@@ -23,6 +25,7 @@ from assay.isolate.graph.tpu_form import FLAGS
 from assay.llo.files import read_dump
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import from_hlo
+from assay.reference.value import Ball
 from assay.report.isolation import PieceResult
 from assay.toolchain import Worker
 
@@ -173,6 +176,38 @@ ENTRY"""
         (found,) = judge_kernels(module, dump, V5E, SETTINGS, handed=handed)
         assert found.verdict is verdict
         assert "hands it to k" in found.inputs
+
+
+def test_a_little_outside_a_sampled_bound_is_not_sure():
+    shape = ArrayShape(DTYPES["f32"], (4,))
+    ball = Ball(DTYPES["f32"], np.zeros(4), np.ones(4))
+
+    class Sampled:
+        """Of bounds what `weigh` asks for: radii that say nothing, and what was sampled in their stead."""
+
+        module = parse_module("HloModule m\n\nENTRY e {\n  ROOT x = f32[4]{0} parameter(0)\n}\n")
+        settings = SETTINGS
+
+        def plain(self):
+            return [Ball(DTYPES["f32"], np.zeros(4), np.full(4, 1e30))]
+
+        def sharp(self):
+            return [ball], [True]
+
+        def certain(self, sampled):
+            return [ball]
+
+        def measures(self):
+            return [None]
+
+    def outside(*values: float) -> tuple[int, int]:
+        (found,) = in_place._weighed(Sampled(), [np.array(values, np.float32)]).comparisons
+        assert found.shape == shape
+        return found.outside, found.undecided
+
+    assert outside(1, 0, -1, 0.5) == (0, 0)
+    assert outside(1.1, 0, 7.5, 0) == (0, 2)
+    assert outside(1.1, 0, 8.5, 0) == (2, 0)
 
 
 # ---- libtpu

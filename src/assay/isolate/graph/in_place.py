@@ -45,6 +45,8 @@ from assay.toolchain import Worker
 CLASSES = ("normal", "small-integers", "log-uniform", "stamps")
 """Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, and a value for every place."""
 
+SURE = 8.0
+"""Times a sampled bound that an element has to be outside of it."""
 DRAWING_S = 60.0
 """After which inputs of one class are not made better."""
 
@@ -334,9 +336,21 @@ def _worst(rows: Sequence[PieceResult]) -> PieceResult | None:
 
 
 def _weighed(bounds: Bounds, target: Sequence[Array]) -> Weighed:
-    """By the widest bounds, where others are broken."""
+    """By the widest bounds, where others are broken. Elements a little outside a sampled bound are left undecided:
+    where large terms cancel, errors have long tails, and a graph has many kernels of many elements.
+    """
     weighed = weigh(bounds, target)
-    return weigh_again(bounds, target, weighed) if weighed.outside else weighed
+    if not weighed.outside:
+        return weighed
+    weighed = weigh_again(bounds, target, weighed)
+    sampled = [was for ball, was in zip(weighed.balls, weighed.sampled, strict=True) if isinstance(ball, Ball)]
+    found = [
+        replace(c, outside=0, outside_mask=None, box=None, undecided=c.undecided + c.outside)
+        if was and c.worst_bound < SURE
+        else c
+        for c, was in zip(weighed.comparisons, sampled, strict=True)
+    ]
+    return replace(weighed, comparisons=found)
 
 
 def _in_both(one: Weighed, other: Weighed) -> Weighed:
