@@ -26,7 +26,8 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """payload, kind: what the compiler is given (kinds of the worker: stablehlo, hlo-text, hlo-proto, export).
+    """payload, kind: what the compiler is given (kinds of the worker: stablehlo, hlo-text, hlo-proto, export, and
+    hlo-optimized, which it takes as it is).
 
     arguments: one entry a flat parameter, None where its value is to be drawn; empty where the program came with no
     word on them.

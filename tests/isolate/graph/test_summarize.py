@@ -161,6 +161,14 @@ def test_another_run_in_place_of_the_reference(run, tmp_path) -> None:
 
 
 @hooked
+@pytest.mark.parametrize("preload", ["", PRELOAD])
+def test_many_small_windows_say_what_one_says(run, preload, monkeypatch) -> None:
+    whole = run("doubles", "sines", preload)
+    monkeypatch.setattr("assay.isolate.graph.watch.WINDOW", 100)
+    assert run("doubles", "sines", preload).cases[0].rows == whole.cases[0].rows
+
+
+@hooked
 def test_the_json_has_every_tensor(run) -> None:
     report = run("doubles", "sines")
     found = json.loads(to_json(report))
