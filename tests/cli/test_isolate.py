@@ -204,3 +204,23 @@ def test_a_kill_loses_one_piece_at_most(tmp_path):
 @pytest.mark.timeout(1500)
 def test_twenty_kills(tmp_path):
     killed_and_resumed(tmp_path, 20)
+
+
+@pytest.mark.tpu
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_figure_4_is_first_of_all_kernels_of_a_transformer(assay, monkeypatch, tpu_toolchain):
+    monkeypatch.delenv("ASSAY_CACHE")
+    example = Path(__file__).parents[2] / "examples" / "figure4_in_transformer.py"
+    words = ["isolate", f"{example}:forward", "--target", "tpu:v5e", "--toolchain", tpu_toolchain.spec]
+    code, out, _ = assay(*words, "--json", "f.json")
+    assert code == 1, out
+    report = json.loads(Path("f.json").read_text())
+    (only,) = report["candidates"]
+    assert (only["verdict"], only["class"], only["pattern"]) == ("mismatch", "EXCESS_PRECISION", "all zero")
+    assert only["outside"] > 0.99 * 128 * 128
+    others = [row["verdict"] for row in report["programs"][0]["rows"] if row["key"] != only["key"]]
+    assert set(others) == {"agree"}
+    # With every declared rounding in place the kernel is right.
+    code, out, _ = assay(*words, "--option", "xla_allow_excess_precision=false", "--pieces")
+    assert code == 0, out

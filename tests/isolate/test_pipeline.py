@@ -201,3 +201,33 @@ def test_whole_execution_overrules_a_look_that_raised_a_false_alarm(
     )
     assert (found.verdict, found.culprit) == (Verdict.AGREE, None)
     assert found.looks[-1].why == "inside the bounds of both"
+
+
+SCALED = """
+ENTRY e { p = f32[64] parameter(0)
+  q = f32[64] parameter(1)
+  ROOT r = f32[64] multiply(p, q) }
+"""
+WRONG_SCALED = SCALED.replace("multiply(p, q)", "add(p, q)")
+# The same wrong sum, by a detour on which rounding may do nearly anything.
+DETOUR = """
+ENTRY e { p = f32[64] parameter(0)
+  q = f32[64] parameter(1)
+  far = f32[] constant(1e8)
+  fars = f32[64] broadcast(far), dimensions={}
+  up = f32[64] add(p, fars)
+  both = f32[64] add(up, q)
+  ROOT r = f32[64] subtract(both, fars) }
+"""
+
+
+@pytest.mark.parametrize("walk_all", [False, True])
+def test_bounds_that_are_wide_excuse_nobody_whose_results_are_wrong_for_certain_later(tmp_path, walk_all) -> None:
+    for name in ("alone", "both"):
+        (tmp_path / name).mkdir()
+    alone = attribution(tmp_path / "alone", [("", SCALED), ("cse", DETOUR)], walk_all)
+    assert alone.verdict == Verdict.AGREE  # it allows too much itself
+    found = attribution(tmp_path / "both", [("", SCALED), ("cse", DETOUR), ("algsimp", WRONG_SCALED)], walk_all)
+    assert found.verdict == Verdict.MISMATCH
+    assert found.culprit is not None
+    assert found.culprit.name == "cse"
