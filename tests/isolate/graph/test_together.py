@@ -94,6 +94,7 @@ def test_in_the_body_of_a_loop(found) -> None:
     assert row.computation == "body"
 
 
+@pytest.mark.slow
 def test_a_right_compiler(found) -> None:
     where, row, why = found(LOOP, "")
     assert where == {}
