@@ -48,6 +48,8 @@ up in their own type, which is no fair comparison.
 PROVEN = "invalid("
 """How the outcome of inputs begins of which there are none."""
 
+NARROW = "none is outside the bounds of a sum in the type of the products; elsewhere this target sums them up in f32"
+
 LOOKING_S = 5.0
 """Seconds after which no better inputs are looked for."""
 
@@ -233,28 +235,21 @@ def _uncompiled(result: CaseResult) -> bool:
 
 def _voted(result: CaseResult, target: Executed, settings: Settings, step: Step) -> Judged:
     """A case, with what target, unfused form and reference say. Its last word on a mismatch: that it is there again."""
-    if result.verdict is Verdict.MISMATCH and (honest := _summed_narrow(result, target, settings, step)) is not None:
-        result = honest
+    if result.verdict is Verdict.MISMATCH and _summed_narrow(result, target, settings, step):
+        result = replace(result, notes=(*result.notes, NARROW))
     if result.verdict is Verdict.MISMATCH and (differing := _differing(result, target, settings)):
         result = replace(result, verdict=Verdict.NONDETERMINISTIC, klass=None, why=differing)
     return result, _votes(result, target, settings, step)
 
 
-def _summed_narrow(result: CaseResult, target: Executed, settings: Settings, step: Step) -> CaseResult | None:
-    """The same judged by a policy that sums products up in their own type, where that finds nothing wrong. Of a whole
-    program XLA:CPU takes dots of narrow types to f32; but a dot that its library was to take and that was transposed
-    afterwards stays as it is, and HLO promises no wider sum.
-    """
+def _summed_narrow(result: CaseResult, target: Executed, settings: Settings, step: Step) -> bool:
+    """Whether nothing is wrong by a policy that sums products up in their own type, where the target's own is wider."""
     module = target.program.module
     if module is None or not has_narrow_products(module) or not settings.policy.accumulate:
-        return None
+        return False
     own = replace(settings, policy=replace(settings.policy, accumulate={}), own=None)
     found = _judged(target, result.arguments, result.inputs, own, step, False)
-    if found is None or found.verdict is not Verdict.AGREE:
-        return None
-    outside = sum(output.outside for output in result.outputs)
-    note = f"{outside} elements are outside the bounds of a sum in f32, and none of a sum in the type of the products"
-    return replace(found, notes=(*found.notes, note))
+    return found is not None and found.verdict is Verdict.AGREE
 
 
 def _differing(result: CaseResult, target: Executed, settings: Settings) -> str:
