@@ -80,7 +80,7 @@ def _rows(m: Machine, r: Sequence[int], write: bool, places: Sequence[int] = ran
 
 
 _STRIDED = "kernels with known results; sublanes that are off read as 0: the compiler ORs two halves"
-for _name in ("vld", "vld.bf16"):
+for _name in ("vld", "vld.bf16", "vld.s32"):
 
     @op(_name, "Vsiis", "probe", _STRIDED, "CHECK(load(vm, V(dst), S(a), b, c, S(d)));")
     def _vld(m: Machine, r: Sequence[int]) -> None:
