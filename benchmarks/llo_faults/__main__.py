@@ -111,7 +111,7 @@ def _trials(kernels: Sequence[Kernel], request: Request, options: argparse.Names
     start = time.monotonic()
     while len([row for row in rows if row.outcome in COUNTED]) < options.trials and len(without) < len(KINDS):
         kind = min((k for k in KINDS if k not in without), key=lambda k: used[k])
-        fewest = sorted({k.program for k in kernels}, key=lambda p: (of_program[p], rng.random()))
+        fewest = sorted(sorted({k.program for k in kernels}), key=lambda p: (of_program[p], rng.random()))
         drawn = None
         for program in fewest:
             drawn = draw([k for k in kernels if k.program == program], kind, rng)
