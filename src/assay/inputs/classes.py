@@ -252,6 +252,9 @@ BOXES: dict[str, Box] = {
 """Where the elements of each class lie; of `edges` those that are ordinary, of `zeros` what takes the place of one that
 cannot be."""
 
+GRIDDED = frozenset(("small-integers", "sparse-integers", "stamps", "ties"))
+"""Classes of few distinct numbers, or whole ones."""
+
 MEANT = frozenset(("edges", "zeros"))
 """Classes that are to show what becomes of NaN, infinities and zeros: they keep them wherever the type has them."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from assay.errors import AssayError, InputError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
-from assay.inputs.classes import BOXES, CLASSES, MEANT
+from assay.inputs.classes import BOXES, CLASSES, GRIDDED, MEANT
 from assay.inputs.conflict import core
 from assay.inputs.domain import Domain
 from assay.inputs.generate import draw
@@ -75,7 +75,7 @@ def draw_inputs(
     """
     if input_class not in CLASSES:
         raise InputError(f"no input class {input_class!r}; there is: {', '.join(CLASSES)}")
-    planned = plan(module, BOXES[input_class])
+    planned = plan(module, BOXES[input_class], input_class in GRIDDED)
     arrays = _arrays(module, planned.domains, seed, input_class)
     if not check:
         return _refused(planned, arrays) or Drawn(arrays, notes=tuple(_needs(planned)))

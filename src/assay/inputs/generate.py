@@ -14,7 +14,7 @@ import numpy as np
 from assay.errors import InputError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
-from assay.inputs.classes import BOXES, CLASSES, MEANT, Want
+from assay.inputs.classes import BOXES, CLASSES, GRIDDED, MEANT, Want
 from assay.inputs.domain import Domain
 from assay.inputs.ranges import domains
 from assay.inputs.wholes import definite_matrices, distinct_indices, sorted_indices
@@ -29,10 +29,9 @@ def generate(module: Module, seed: int, input_class: str = "normal") -> list[Arr
     if input_class not in CLASSES:
         raise InputError(f"no input class {input_class!r}; there is: {', '.join(CLASSES)}")
     shapes = [s for p in module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
-    return [
-        draw(shape, domain, seed, index, input_class)
-        for index, (shape, domain) in enumerate(zip(shapes, domains(module, BOXES[input_class]), strict=True))
-    ]
+    known = domains(module, BOXES[input_class], input_class in GRIDDED)
+    pairs = zip(shapes, known, strict=True)
+    return [draw(shape, domain, seed, index, input_class) for index, (shape, domain) in enumerate(pairs)]
 
 
 def draw(shape: ArrayShape, domain: Domain, seed: int, index: int, input_class: str = "normal") -> Array:

@@ -62,13 +62,13 @@ def walk_of(module: Module) -> Walk:
     return _last[1]
 
 
-def domains(module: Module, box: Box | None = None) -> list[Domain]:
+def domains(module: Module, box: Box | None = None, grid: bool = False) -> list[Domain]:
     """One domain for each array among the entry's parameters, tuples flattened."""
-    return list(plan(module, box).domains)
+    return list(plan(module, box, grid).domains)
 
 
-def plan(module: Module, box: Box | None = None) -> Plan:
-    """A plan for inputs of a class whose arrays lie in `box`, by default of ordinary values."""
+def plan(module: Module, box: Box | None = None, grid: bool = False) -> Plan:
+    """A plan for inputs of a class whose arrays lie in `box`, by default of ordinary values. grid: see `View`."""
     walk = walk_of(module)
     flat = walk.flat
     kinds = _kinds(walk)
@@ -76,7 +76,7 @@ def plan(module: Module, box: Box | None = None) -> Plan:
         (box or ordinary)(flat.nodes[k].shape, domain) for k, domain in zip(flat.parameters, kinds, strict=True)
     ]
     usual = box is None or box is ordinary
-    first = walk.forward(defaults, likely=True)
+    first = walk.forward(defaults, likely=True, grid=grid)
     # Ordinary values do not overflow after many sums: it is the bounds that are too wide by then.
     hopeless = {(k, k) for k, sums in enumerate(walk.sums()) if sums > SUMS} if usual else set()
     hopeless |= {(k, by) for k, _, by in walk.unmet(first) if k != by and walk.guarded(k, by)}

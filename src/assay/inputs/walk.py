@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.inputs.flat import Flat, Node
 from assay.inputs.idioms import Fact, facts
@@ -63,10 +63,10 @@ class Walk:
         floats = [(k, node) for k, node in enumerate(flat.nodes) if node.dtype.is_float and node.operands]
         return Walk(flat, rules, facts(flat), users, needing, floats)
 
-    def forward(self, parameters: Sequence[Span], likely: bool = False, attempt: int = 0) -> View:
+    def forward(self, parameters: Sequence[Span], likely: bool = False, attempt: int = 0, grid: bool = False) -> View:
         """The span of every node, where each parameter's array is within its own. likely: see `View`."""
         nodes = self.flat.nodes
-        view = View(nodes, [ANY_NUMBER] * len(nodes), self.flat.moving, likely, attempt)
+        view = View(nodes, [ANY_NUMBER] * len(nodes), self.flat.moving, likely, attempt, grid)
         given = dict(zip(self.flat.parameters, parameters, strict=True))
         spans = view.spans
         late = set(self.flat.phis)
@@ -88,8 +88,8 @@ class Walk:
     def moved(self, view: View, parameters: Sequence[Span], changed: Mapping[int, Span]) -> View:
         """As `forward`, from a view that is right but for the parameters in `changed`."""
         if self.flat.phis:
-            return self.forward(parameters, view.likely, view.attempt)
-        after = View(view.nodes, list(view.spans), view.moving, view.likely, view.attempt)
+            return self.forward(parameters, view.likely, view.attempt, view.grid)
+        after = replace(view, spans=list(view.spans))
         for number, span in changed.items():
             after.spans[number] = span
         self.again(after, dict.fromkeys(self.flat.parameters, ANY_NUMBER), set(changed))

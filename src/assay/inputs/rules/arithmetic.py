@@ -342,7 +342,7 @@ def nonzero(view: View, node: Node) -> Iterator[Need]:
         yield 1, Span(-INF, INF, 1), Span(-INF, INF, 1)
     elif node.dtype.is_float:
         b = view.spans[node.operands[1]]
-        if view.likely and b.low < 0 < b.high and not given(view, node.operands[1]):
+        if view.likely and not view.grid and b.low < 0 < b.high and not given(view, node.operands[1]):
             return  # computed numbers on both sides of zero: none is zero but by chance
         soft = max(smallest(node.dtype), min(2.0 ** (-6 * (view.attempt + 1)), b.most / 8))
         yield 1, Span(-INF, INF, smallest(node.dtype)), Span(-INF, INF, soft)

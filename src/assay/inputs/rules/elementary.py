@@ -217,12 +217,13 @@ def _abs_back(view: View, node: Node, want: Span) -> Iterator[Asked]:
     x = view.spans[node.operands[0]]
     if want.high < 0:
         return
-    if want.low > 0 and x.low >= 0:
-        yield 0, Span(want.low, want.high)
-    elif want.low > 0 and x.high <= 0:
-        yield 0, Span(-want.high, -want.low)
+    least = max(want.low, want.gap, 0)
+    if least > 0 and x.low >= 0:
+        yield 0, Span(least, want.high)
+    elif least > 0 and x.high <= 0:
+        yield 0, Span(-want.high, -least)
     else:
-        yield 0, Span(-want.high, want.high, max(0, want.low))
+        yield 0, Span(-want.high, want.high, least)
 
 
 def _sign(view: View, node: Node) -> Span:

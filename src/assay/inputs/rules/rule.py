@@ -20,13 +20,14 @@ from assay.inputs.span import Span
 class View:
     """nodes and their spans. likely: sums are judged as those of values that are no conspiracy, for planning; else by
     the worst case. moving: which nodes depend on a parameter. attempt: how often planning failed before, for choices
-    that may be made in another way."""
+    that may be made in another way. grid: inputs are few distinct numbers, so that differences are often zero."""
 
     nodes: Sequence[Node]
     spans: list[Span]
     moving: Sequence[bool]
     likely: bool = False
     attempt: int = 0
+    grid: bool = False
 
 
 Asked = tuple[int, Span]
