@@ -115,12 +115,20 @@ class _Case:
         """What is wrong though it lies within what the reference leaves open, and what the target may skip."""
         if isinstance(self.target, Evaluated):
             return None
-        if (found := broken(self.bounds, weighed, first)) is not None:
-            if not all(map(same_bits, first, second)) and broken(self.bounds, weighed, second) is None:
-                return self.result(Verdict.NONDETERMINISTIC, self.differing, found.weighed, first)
+        try:
+            found = broken(self.bounds, weighed, first)
+            apart = found is not None and not all(map(same_bits, first, second))
+            differs = apart and broken(self.bounds, weighed, second) is None
+            lost = ruined(self.bounds, first) if self.settings.skipped and found is None else None
+        except (Unsupported, ReferenceLimit) as error:
+            self.notes.append(f"what the reference leaves open was not looked at: {error}")
+            return None
+        if found is not None and differs:
+            return self.result(Verdict.NONDETERMINISTIC, self.differing, found.weighed, first)
+        if found is not None:
             self.notes.append(found.words)
             return self.result(Verdict.MISMATCH, "", found.weighed, first, MismatchClass.MISCOMPILE)
-        if self.settings.skipped and (lost := ruined(self.bounds, first)) is not None:
+        if lost is not None:
             self.notes.append("a declared rounding was skipped, and nothing of the result is left")
             return self.result(Verdict.MISMATCH, "", lost, first, MismatchClass.EXCESS_PRECISION)
         return None
