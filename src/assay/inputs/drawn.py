@@ -29,9 +29,9 @@ from assay.inputs.span import INF, Span, inward, limits
 from assay.inputs.survey import Survey, flat_outputs, moved, survey
 from assay.reference.value import Array
 
-LOOKS = 7
+LOOKS = 8
 """Evaluations after which no further set is begun: there may be nothing to find."""
-ROWS = 3
+ROWS = 2
 """Sets of which each row is one guess."""
 MENDS = 3
 """How often a set of inputs is mended: what replaces one place may come to something else further on."""
@@ -173,8 +173,7 @@ class _Search:
         arrays = first[0]
         best = state = first
         try:
-            for number, candidate in enumerate(self.candidates(planned, arrays)):
-                rows = number > len(RANGES)  # what is fine or not there is a row
+            for candidate, rows in self.candidates(planned, arrays):
                 if candidate is not arrays:
                     state = self.look(candidate)
                 if self.looks > LOOKS:
@@ -192,19 +191,17 @@ class _Search:
             self.notes.append("the time was over before other inputs were tried")
         return best
 
-    def candidates(self, planned: Plan, arrays: list[Array]) -> Iterator[list[Array]]:
-        """Inputs to mend, those nearest to what was planned first."""
-        yield arrays
+    def candidates(self, planned: Plan, arrays: list[Array]) -> Iterator[tuple[list[Array], bool]]:
+        """Inputs to mend, those nearest to what was planned first, and whether what is fine or not there is a row."""
+        yield arrays, False
         if planned.stubborn != planned.domains:
-            yield _arrays(self.module, planned.stubborn, self.seed, self.input_class)
-        for low, high in RANGES:
+            yield _arrays(self.module, planned.stubborn, self.seed, self.input_class), False
+        for number, (low, high) in enumerate(RANGES):
             domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.shapes(), strict=True)]
-            yield _arrays(self.module, domains, self.seed, "log-uniform")
-        low, high = RANGES[0]
-        domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.shapes(), strict=True)]
-        for further in range(1, ROWS + 1):
-            drawn = _arrays(self.module, domains, self.seed + further, "log-uniform")
-            yield [_alike(self.rng, array) for array in drawn]
+            yield _arrays(self.module, domains, self.seed, "log-uniform"), False
+            for further in range(ROWS if not number else 0):
+                drawn = _arrays(self.module, domains, self.seed + 1 + further, "log-uniform")
+                yield [_alike(self.rng, array) for array in drawn], True
 
     def shapes(self) -> list[ArrayShape]:
         return [s for p in self.module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
