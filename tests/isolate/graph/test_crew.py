@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
 from collections import Counter
 
 import pytest
+from obedient import obedient
 
 from assay.checking.api import Request
 from assay.errors import AssayError, InputError
@@ -22,17 +21,6 @@ SETUP = Setup(Request(), {})
 
 def task(name: str) -> Task:
     return Task(name, "group", name, "main", "add", (name,), frozenset(("add",)), 1)
-
-
-def obedient(setup: Setup, one: Task) -> PieceResult | str:
-    """Does what the task's name says."""
-    if one.name.startswith("dies"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    if one.name.startswith("exits"):
-        os._exit(3)
-    if one.name == "cannot begin":
-        return "there is no such toolchain"
-    return PieceResult(one.key, "", one.name, "main", "add", (one.name,), Verdict.AGREE)
 
 
 NAMES = ["a", "dies", "b", "c", "exits", "d", *(f"more {k}" for k in range(20))]
