@@ -29,9 +29,9 @@ from assay.inputs.span import INF, Span, inward, limits
 from assay.inputs.survey import Survey, flat_outputs, moved, survey
 from assay.reference.value import Array
 
-LOOKS = 8
+LOOKS = 9
 """Evaluations after which no further set is begun: there may be nothing to find."""
-ROWS = 2
+ROWS = 3
 """Sets of which each row is one guess."""
 MENDS = 3
 """How often a set of inputs is mended: what replaces one place may come to something else further on."""
@@ -196,12 +196,13 @@ class _Search:
         yield arrays, False
         if planned.stubborn != planned.domains:
             yield _arrays(self.module, planned.stubborn, self.seed, self.input_class), False
-        for number, (low, high) in enumerate(RANGES):
+        for low, high in RANGES:
             domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.shapes(), strict=True)]
             yield _arrays(self.module, domains, self.seed, "log-uniform"), False
-            for further in range(ROWS if not number else 0):
-                drawn = _arrays(self.module, domains, self.seed + 1 + further, "log-uniform")
-                yield [_alike(self.rng, array) for array in drawn], True
+        domains = [_inside(d, s, *RANGES[0]) for d, s in zip(planned.domains, self.shapes(), strict=True)]
+        for further in range(1, ROWS + 1):
+            drawn = _arrays(self.module, domains, self.seed + further, "log-uniform")
+            yield [_alike(self.rng, array) for array in drawn], True
 
     def shapes(self) -> list[ArrayShape]:
         return [s for p in self.module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
