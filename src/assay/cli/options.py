@@ -10,7 +10,7 @@ import typer
 
 from assay.checking.api import ACCUMULATIONS, DEFAULT_CLASSES
 from assay.errors import InputError
-from assay.inputs.generate import CLASSES
+from assay.inputs.classes import CLASSES
 from assay.reference.policies import NAMES
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
