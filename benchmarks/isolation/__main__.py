@@ -33,7 +33,7 @@ from assay.errors import AssayError
 from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
 from assay.isolate.graph import in_place
-from assay.isolate.graph.cascade import ANEW
+from assay.isolate.graph.cascade import ANEW, APART
 from assay.isolate.graph.crew import rows
 from assay.isolate.graph.cut import cut
 from assay.isolate.graph.handed import Handed
@@ -161,7 +161,8 @@ FOUND = frozenset((Verdict.MISMATCH, Verdict.NONDETERMINISTIC, Verdict.CRASH, Ve
 
 def refused(row: PieceResult) -> bool:
     """Whether the compiler takes no such module: then the piece was compiled anew, and is not wrong."""
-    return ANEW in row.notes or (row.verdict is Verdict.UNVERIFIED and "does not compile" in row.why)
+    anew = not {ANEW, APART}.isdisjoint(row.notes)
+    return anew or (row.verdict is Verdict.UNVERIFIED and "does not compile" in row.why)
 
 
 def said(
