@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assay.hlo.attributes import called, word
+from assay.hlo.attributes import word
 from assay.hlo.fingerprint import fingerprint
 from assay.hlo.graph import called_order
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 from assay.isolate.graph.alone import Closures
+from assay.isolate.graph.cut import running
 from assay.isolate.graph.piece import Left
 from assay.llo.aliasing import shared_memory
 from assay.llo.files import Dump, KernelFiles
@@ -120,20 +121,6 @@ def without_kernel(module: Module, dump: Dump) -> list[Left]:
             if dump.kernel(i.name) is None and i.opcode not in _NAMING and i.opcode not in _ENTERED:
                 left.append(Left(i.name, computation.name, i.opcode, _why(i)))
     return left
-
-
-def running(module: Module) -> list[Computation]:
-    """The entry, and what its loops, branches and calls run."""
-    met = {module.entry_name: module.entry}
-    todo = [module.entry]
-    while todo:
-        for instruction in todo.pop().instructions:
-            if instruction.opcode in _ENTERED:
-                for name in called(instruction):
-                    if name not in met:
-                        met[name] = module.by_name[name]
-                        todo.append(met[name])
-    return list(met.values())
 
 
 def _why(instruction: Instruction) -> str:

@@ -21,7 +21,8 @@ from assay.hlo.module import Module
 from assay.hlo.printer import print_module
 from assay.isolate.graph import in_place, on_cpu
 from assay.isolate.graph.crew import rows, rows_on_ray
-from assay.isolate.graph.kernels import kernels, running, without_kernel
+from assay.isolate.graph.cut import running
+from assay.isolate.graph.kernels import kernels, without_kernel
 from assay.isolate.graph.keys import Distinct, dedupe
 from assay.isolate.graph.reproducer import write
 from assay.isolate.graph.same_ir import Code
