@@ -31,6 +31,7 @@ from trials import Case, attributed, trial, trial_inside
 from assay.checking import api
 from assay.errors import AssayError
 from assay.hlo.parse import parse_module
+from assay.isolate.api import more_inputs
 from assay.isolate.dumps import dump
 from assay.isolate.judgement import Inputs
 from assay.oracle.verdict import Verdict
@@ -167,7 +168,10 @@ def _case(program: Program, request: api.Request, versions: dict[str, str | None
         found = dump(worker, program, request.target, Path(folder), settings.options)
         texts = {snapshot.index: found.text(snapshot) for snapshot in found.snapshots}
     modules = tuple(parse_module(texts[snapshot.index]) for snapshot in found.snapshots)
-    return Case(program.name, program.module, found.snapshots, lambda s: texts[s.index], modules, inputs, settings)
+    more = more_inputs(program, request)
+    return Case(
+        program.name, program.module, found.snapshots, lambda s: texts[s.index], modules, inputs, settings, more
+    )
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from assay.checking.target import same_number
 from assay.hlo.module import Module
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_module
+from assay.isolate.api import more_inputs
 from assay.isolate.judgement import Inputs, stored
 from assay.isolate.pipeline import Attribution, find_culprit
 from assay.oracle.verdict import Verdict
@@ -42,12 +43,19 @@ class Case:
     modules: tuple[Module, ...]
     inputs: tuple[Inputs, ...]
     settings: Settings
+    more: tuple[Inputs, ...] = ()
+
+    @property
+    def all_inputs(self) -> tuple[Inputs, ...]:
+        return (*self.inputs, *self.more)
 
 
 def attributed(case: Case, planted: Planted | None = None, walk_all: bool = False) -> Attribution:
     """What assay says of the chain, with the fault or as it is."""
     if planted is None:
-        return find_culprit(case.program, case.snapshots, case.inputs, case.settings, walk_all=walk_all, read=case.text)
+        return find_culprit(
+            case.program, case.snapshots, case.inputs, case.settings, walk_all=walk_all, read=case.text, more=case.more
+        )
     chain = case.snapshots[: planted.at + len(planted.modules)]
     texts: dict[int, str] = {}
 
@@ -58,7 +66,7 @@ def attributed(case: Case, planted: Planted | None = None, walk_all: bool = Fals
             texts[snapshot.index] = print_module(planted.modules[snapshot.index - planted.at])
         return texts[snapshot.index]
 
-    return find_culprit(case.program, chain, case.inputs, case.settings, walk_all=walk_all, read=read)
+    return find_culprit(case.program, chain, case.inputs, case.settings, walk_all=walk_all, read=read, more=case.more)
 
 
 def trial(case: Case, planted: Planted, walk_all: bool = False) -> dict[str, Any]:
@@ -104,7 +112,7 @@ def trial_inside(name: str, folder: Path, planted: dict[str, Any], request: api.
     program = Program(name, module=modules[0])
     inputs = tuple(Inputs(words, tuple(arguments)) for words, arguments in api.inputs_for(program, request))
     settings = api.settings_for(request, dict(host().versions))
-    case = Case(name, modules[0], snapshots, Snapshot.text, modules, inputs, settings)
+    case = Case(name, modules[0], snapshots, Snapshot.text, modules, inputs, settings, more_inputs(program, request))
     found = attributed(case)
     at = next(snapshot.index for snapshot in snapshots if snapshot.after.startswith(PLACE))
     by = snapshots[at].after
@@ -137,7 +145,7 @@ def _lost_in_rounding(case: Case, module: Module, right: Module) -> bool:
     """Whether each output that is off is so by less, in root mean square, than in any of the right module's runs in
     which every rounding is drawn at random.
     """
-    for inputs in case.inputs:
+    for inputs in case.all_inputs:
         bounds = Bounds(right, inputs.arguments, case.settings, flushed=case.settings.device_flushes)
         leaves = zip(_leaves(case, module, inputs), _leaves(case, right, inputs), strict=True)
         for index, (wrong, middle) in enumerate(leaves):
@@ -177,7 +185,7 @@ def _unfound(case: Case, planted: Planted, found: Attribution) -> dict[str, Any]
 def _same(case: Case, module: Module, other: Module) -> bool:
     return all(
         a.tobytes() == b.tobytes()
-        for inputs in case.inputs
+        for inputs in case.all_inputs
         for a, b in zip(_outputs(case, module, inputs), _outputs(case, other, inputs), strict=True)
     )
 
@@ -185,7 +193,7 @@ def _same(case: Case, module: Module, other: Module) -> bool:
 def _off(case: Case, module: Module, other: Module) -> float:
     """The largest difference of any element, relative to the largest size in its output."""
     worst = 0.0
-    for inputs in case.inputs:
+    for inputs in case.all_inputs:
         for a, b in zip(_outputs(case, module, inputs), _outputs(case, other, inputs), strict=True):
             x, y = (np.asarray(v).astype(np.complex128).ravel() for v in (a, b))
             both = np.isfinite(x) & np.isfinite(y)

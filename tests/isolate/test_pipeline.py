@@ -10,6 +10,7 @@ import pytest
 
 from assay.errors import Unsupported
 from assay.isolate.examine import Examiner
+from assay.isolate.judgement import Inputs
 from assay.isolate.pipeline import CONVERSION, find_culprit
 from assay.isolate.walk import State
 from assay.oracle.verdict import Verdict
@@ -231,3 +232,17 @@ def test_bounds_that_are_wide_excuse_nobody_whose_results_are_wrong_for_certain_
     assert found.verdict == Verdict.MISMATCH
     assert found.culprit is not None
     assert found.culprit.name == "cse"
+
+
+@pytest.mark.parametrize("walk_all", [False, True])
+def test_what_the_usual_inputs_do_not_show_others_may(tmp_path, walk_all) -> None:
+    steps = [("", SCALED), ("dce", SCALED), ("cse", WRONG_SCALED), ("fusion", WRONG_SCALED.replace("r =", "s ="))]
+    nothing = Inputs("zeros", (np.zeros(64, np.float32), np.zeros(64, np.float32)))
+    chain = read(write(tmp_path, steps))
+    found = find_culprit(module(SCALED), chain, [nothing], SETTINGS, walk_all=walk_all)
+    assert found.verdict == Verdict.AGREE
+    found = find_culprit(module(SCALED), chain, [nothing], SETTINGS, walk_all=walk_all, more=[drawn((64,), (64,))])
+    assert found.verdict == Verdict.MISMATCH
+    assert found.culprit is not None
+    assert found.culprit.name == "cse"
+    assert found.culprit.inputs == drawn((64,), (64,)).words

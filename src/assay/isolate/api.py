@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def _case(
             found, examiner = _meanwhile(partial(_dumped, program.name, compiled, folder, telling), ready, worker)
         except _Died as died:
             return died.case
-        case = _attributed(program, options, found, inputs, examiner)
+        case = _attributed(program, options, found, inputs, examiner, more_inputs(program, request))
         if found.executable is not None:
             worker.release(found.executable.compiled)
         return case
@@ -182,13 +182,33 @@ def _last(folder: Path) -> Culprit | None:
     return Culprit(name, last.pipeline, last.label, last.label, (name,))
 
 
-def _attributed(program: Program, options: Options, found: Dump, inputs: Sequence[Inputs], ready: Ready) -> PassesCase:
-    words = tuple(each.words for each in inputs)
+def more_inputs(program: Program, request: api.Request) -> tuple[Inputs, ...]:
+    """Further sets for where the usual ones show nothing; none where the inputs are given, or chosen."""
+    assert program.module is not None
+    given = program.arguments and all(value is not None for value in program.arguments)
+    if request.inputs is not None or request.classes != api.DEFAULT_CLASSES or given:
+        return ()
+    if not program.module.entry.parameters:
+        return ()
+    other = replace(request, seed=request.seed + 1, classes=("normal",))
+    whole = replace(request, classes=("sparse-integers",))
+    return tuple(Inputs(words, tuple(a)) for one in (other, whole) for words, a in api.inputs_for(program, one))
+
+
+def _attributed(
+    program: Program,
+    options: Options,
+    found: Dump,
+    inputs: Sequence[Inputs],
+    ready: Ready,
+    more: Sequence[Inputs] = (),
+) -> PassesCase:
+    words = tuple(each.words for each in (*inputs, *more))
     try:
         examiner = ready()
         examiner.snapshots, examiner.read = found.snapshots, found.text
         run = None if found.executable is None else found.executable.run
-        attribution = examined(examiner, options.walk_all, run)
+        attribution = examined(examiner, options.walk_all, run, more)
     except InputError:
         raise
     except AssayError as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.checking.bounds import Settings, Step
 from assay.checking.weigh import Weighed
+from assay.errors import AssayError
 from assay.hlo.module import Module
 from assay.isolate.examine import Examiner, Look
 from assay.isolate.executable import BELOW, Execution, Run, executed
@@ -47,21 +49,53 @@ def find_culprit(
     walk_all: bool = False,
     read: Callable[[Snapshot], str] = Snapshot.text,
     run: Run | None = None,
+    more: Sequence[Inputs] = (),
 ) -> Attribution:
     """Which of `snapshots`, those of one compilation of `program`, is the first with wrong results on some of `inputs`.
 
     read: how the text of one is had. The rest as for `examined`, whose errors it raises, and those of evaluating the
     program itself: Unsupported, ReferenceLimit, InputError.
     """
-    return examined(Examiner(program, inputs, settings, step, snapshots, read), walk_all, run)
+    return examined(Examiner(program, inputs, settings, step, snapshots, read), walk_all, run, more)
 
 
-def examined(examiner: Examiner, walk_all: bool = False, run: Run | None = None) -> Attribution:
+def examined(
+    examiner: Examiner, walk_all: bool = False, run: Run | None = None, more: Sequence[Inputs] = ()
+) -> Attribution:
     """Which of the examiner's snapshots is the first with wrong results.
 
     walk_all: evaluate every one, not by halves. run: the executable, where there is one that can be run; it is looked
-    at where no snapshot is wrong.
+    at where no snapshot is wrong. more: further inputs for the last snapshot, where all agree on the examiner's: what a
+    fault does may be small on some, and open on others.
     """
+    found = _examined(examiner, walk_all, run)
+    if found.verdict != Verdict.AGREE or not examiner.snapshots:
+        return found
+    start = time.monotonic()
+    for inputs in more:
+        again = _again(examiner, inputs, walk_all)
+        if again is not None:
+            return replace(again, seconds={**found.seconds, "on more inputs": time.monotonic() - start})
+    seconds = {"on more inputs": time.monotonic() - start} if more else {}
+    return replace(found, seconds={**found.seconds, **seconds})
+
+
+def _again(examiner: Examiner, inputs: Inputs, walk_all: bool) -> Attribution | None:
+    """What other inputs say of the chain; None where they do not show a fault. What cannot be evaluated shows none."""
+    last = len(examiner.snapshots) - 1
+    try:
+        other = Examiner(
+            examiner.program, [inputs], examiner.settings, examiner.step, examiner.snapshots, examiner.read
+        )
+    except AssayError:
+        return None
+    if other.look(last) != State.DIFFERS:
+        return None
+    found = _examined(other, walk_all, None)
+    return found if found.verdict == Verdict.MISMATCH else None
+
+
+def _examined(examiner: Examiner, walk_all: bool, run: Run | None) -> Attribution:
     culprit = None
     count = len(examiner.snapshots)
     if count and examiner.look(count - 1) == State.DIFFERS:
