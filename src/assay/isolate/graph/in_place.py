@@ -42,8 +42,10 @@ from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
 from assay.toolchain import Worker
 
-CLASSES = ("normal", "small-integers", "log-uniform", "stamps")
-"""Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, and a value for every place."""
+CLASSES = ("normal", "small-integers", "log-uniform", "stamps", "sparse-integers")
+"""Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, a value for every place, and sums of
+few terms, in which a small one is not lost.
+"""
 
 SURE = 8.0
 """Times a sampled bound that an element has to be outside of it."""
