@@ -43,8 +43,8 @@ from assay.targets.dumps import scratch
 from assay.toolchain import Worker
 
 CLASSES = ("normal", "small-integers", "log-uniform", "stamps", "sparse-integers")
-"""Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, a value for every place, and sums of
-few terms, in which a small one is not lost.
+"""Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, a value for every place, and sums
+of few terms, in which a small one is not lost.
 """
 
 SURE = 8.0
