@@ -353,3 +353,19 @@ def test_what_a_sum_leaves_over_may_be_anything_as_small() -> None:
     assert lockstep.evaluated == evaluated + 3
     wrong = halves.replace("p = f32[8,64] parameter(0)", "o = f32[8,64] parameter(0)\n p = f32[8,64] abs(o)")
     assert lockstep.results(module(wrong), [x]) != first
+
+
+def test_the_context_of_an_asynchronous_instruction_has_no_value() -> None:
+    text = """HloModule m
+f { p = f32[4] parameter(0)
+  ROOT n = f32[4] negate(p) }
+ENTRY e { x = f32[4] parameter(0)
+  s = ((f32[4]), f32[4], (s32[2], s32[3])) async-start(x), calls=f
+  d = f32[4] async-done(s)
+  ROOT r = f32[4] add(d, x) }
+"""
+    lockstep = Lockstep(CPU)
+    (number,) = lockstep.results(parse_module(text), [np.arange(4, dtype=np.float32)])
+    value = lockstep.value(number)
+    assert isinstance(value, Ball)
+    assert (value.mid == 0).all()

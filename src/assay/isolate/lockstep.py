@@ -44,6 +44,7 @@ Place = tuple[str, int, tuple[int, ...], tuple[int, ...]]
 Alike = list[tuple[float, int]]
 """Sketches of the values of one type and shape, in order, each with its number."""
 
+_NOTHING = -1  # the number of all tokens
 NEAR_BITS = 13
 SAMPLED = 512  # elements that a sketch is made of
 CANDIDATES = 8
@@ -201,8 +202,8 @@ class Lockstep:
     def _register(self, value: Ball | Token, origin: Origin | None = None) -> int:
         """The number of a value that is the same, or a new one."""
         if isinstance(value, Token):
-            self._values.setdefault(-1, value)
-            return -1
+            self._values.setdefault(_NOTHING, value)
+            return _NOTHING
         place = _place(value)
         if place is not None and (there := self._places.get(place)) is not None:
             self._touched.add(there)
@@ -312,6 +313,8 @@ def _element(table: Table, element: Element) -> Ref:
     (whole,) = element.sources
     ref = table[whole]
     for index in element.place:
+        if ref == _NOTHING:
+            return ref  # of the context of an asynchronous instruction, which has no value
         assert isinstance(ref, tuple)
         ref = ref[index]
     return ref
