@@ -246,3 +246,12 @@ def test_what_the_usual_inputs_do_not_show_others_may(tmp_path, walk_all) -> Non
     assert found.culprit is not None
     assert found.culprit.name == "cse"
     assert found.culprit.inputs == drawn((64,), (64,)).words
+
+
+@pytest.mark.parametrize("walk_all", [False, True])
+def test_a_last_snapshot_that_allows_too_much_acquits_none_before_it(tmp_path, walk_all) -> None:
+    steps = [("", SCALED), ("cse", WRONG_SCALED), ("algsimp", DETOUR)]
+    found = attribution(tmp_path, steps, walk_all)
+    assert found.verdict == Verdict.MISMATCH
+    assert found.culprit is not None
+    assert found.culprit.name == "cse"

@@ -105,6 +105,14 @@ class Examiner:
             self.looks[index] = Look(snapshot, State.DIFFERS, "", place, weighed)
         return self.looks[index].state
 
+    def prove(self, index: int) -> None:
+        """Looks whether a snapshot that differs does so beyond its own bounds as well. Then all with its results are
+        wrong, whatever theirs are; if not, nothing is said of them.
+        """
+        place = self.looks[index].inputs
+        if (weighed := self._wrong_whole(self.module(index), place)) is not None:
+            self._executed[index, place] = weighed
+
     def _wrong_whole(self, module: Module, place: int) -> Weighed | None:
         judge = self.judges[place]
         weighed = judge.wrong(self._whole(module, judge.inputs))

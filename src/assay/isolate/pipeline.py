@@ -99,8 +99,7 @@ def _examined(examiner: Examiner, walk_all: bool, run: Run | None) -> Attributio
     culprit = None
     count = len(examiner.snapshots)
     if count and examiner.look(count - 1) == State.DIFFERS:
-        # Its bounds are the narrowest, for later modules say more of what is done: what they do not excuse is wrong.
-        examiner.executed(count - 1, examiner.looks[count - 1].inputs)
+        examiner.prove(count - 1)  # its bounds may be narrow where those of the first that is wrong are not
     while (found := (everywhere if walk_all else by_halves)(count, examiner.look)) is not None:
         place = examiner.looks[found.bad].inputs
         states = examiner.executed(found.bad, place), examiner.executed(found.good, place)
