@@ -58,3 +58,12 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     with Journal(path, "q", "assay x"), pytest.raises(InputError, match="another assay x"):
         Journal(path, "q", "assay x")
+
+
+@pytest.mark.parametrize("text", ["def step(x):\n", "{}\n", '{"row": 1}\n'])
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match="did not write"):
+        Journal(path, "q", "assay x")
+    assert path.read_text() == text

@@ -18,6 +18,7 @@ from typing import Any
 from assay.errors import AssayError, InputError
 
 SCHEMA = 1
+_BEGINNING = b'{"question": '
 
 
 class Journal:
@@ -38,6 +39,15 @@ class Journal:
             self._file.close()
             raise InputError(f"{path}: another {whose} with the same question is running") from error
         self.found = self._read()
+        if not self.found and self._foreign():
+            self._file.close()
+            raise InputError(f"{path}: a file that {whose} did not write; name another, or remove it")
+
+    def _foreign(self) -> bool:
+        """Whether the file has something else in it than a journal, of whatever question."""
+        with self.path.open("rb") as file:
+            first = file.readline()
+        return not (first.startswith(_BEGINNING) or _BEGINNING.startswith(first))
 
     def begin(self, kept: list[dict[str, Any]]) -> None:
         """Starts the file anew, with these lines."""

@@ -151,6 +151,8 @@ def test_shards_are_everything_once(assay, tmp_path):
         (["step.py:step", "--shard", "3/2"], "--shard 3/2"),
         (["step.py:step", "--target", "npu"], "no target 'npu'"),
         (["step.py:step", "--preload", "gone.py"], "gone.py"),
+        (["step.py:step", "--out", "step.py"], "step.py is no folder"),
+        (["step.py:step", "--rows", "step.py"], "assay isolate did not write"),
         (["cut.hlo"], "cut.hlo"),
     ],
 )

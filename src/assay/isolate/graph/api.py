@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def isolate(
     begin.
     """
     path = parse_source(source).path
+    _refuse_place(options.out)
     request = replace(request, through="llo") if api.generation_of(request.target) else request
     api.refuse_unknown_names(request)
     with api.open_worker(request, watch.step) as (worker, versions):
@@ -41,6 +43,13 @@ def isolate(
             )
     ranked = sorted(candidates([row for program in found for row in program.rows]), key=severity, reverse=True)
     return IsolationReport(source, request.target, api.words(versions), request.seed, found, tuple(ranked), command)
+
+
+def _refuse_place(out: Path) -> None:
+    """Raises InputError where no folder for reproducers can be made, before anything is found."""
+    there = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise InputError(f"--out {out}: {there} is no folder that can be written to; name another")
 
 
 def _question(path: Path, source: str, request: api.Request, options: Options, toolchain: str) -> str:

@@ -73,9 +73,10 @@ def overflow_unseen(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Arr
     """Where a product has overflowed that need not be rounded before it is added to something (FMA): against another
     infinity the sum is then that one and not NaN, and a number may bring it back into range. None for nowhere.
 
-    A product of an infinity is not told from one that overflows.
+    A product of an infinity is not told from one that overflows. A device that flushes subnormals, a TPU, rounds every
+    product: its units have no such operation (`assay.llo.semantics` has all that kernels are made of).
     """
-    if not ctx.policy.excess_precision or a.dtype.is_complex or np.isfinite(mid).all():
+    if ctx.flushed or not ctx.policy.excess_precision or a.dtype.is_complex or np.isfinite(mid).all():
         return None
     found: Array | None = None
     for one, other, product in ((a, b, _is_product(ctx, instr, 0)), (b, a, _is_product(ctx, instr, 1))):
