@@ -98,6 +98,16 @@ def test_instances_count_as_one_where_their_meaning_is_one():
     assert len({k.key for k in found}) == 2
 
 
+def test_kernels_that_were_compiled_apart_are_two_though_they_mean_the_same():
+    text = f"""  x = f32[8,128]{TILE} parameter(0)
+  a = f32[8,128]{TILE} negate(x)
+  b = f32[8,128]{TILE} negate(x)
+  ROOT t = (f32[8,128]{TILE}, f32[8,128]{TILE}) tuple(a, b)"""
+    found = kernels(module(text), dump("a", "b"))
+    assert [(k.name, k.files.name) for k in found] == [("a", "a"), ("b", "b")]
+    assert len({k.key for k in found}) == 2  # a row each: neither is judged for the other
+
+
 def test_kernels_in_loops_are_found_and_what_has_none_is_told():
     others = """body {
   p = (s32[], f32[8,128]{1,0}) parameter(0)

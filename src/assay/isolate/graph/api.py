@@ -57,8 +57,7 @@ def _question(path: Path, source: str, request: api.Request, options: Options, t
     do not change any.
     """
     files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
-    if request.inputs is not None:
-        files.append(request.inputs)
+    files += [file for file in (request.inputs, request.preload) if file is not None]
     try:
         seen = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     except OSError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from assay.hlo.attributes import word
 from assay.hlo.fingerprint import fingerprint
 from assay.hlo.graph import called_order
 from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.opcodes import CONTROL_FLOW
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 from assay.isolate.graph.alone import Closures
 from assay.isolate.graph.cut import running
@@ -27,12 +29,12 @@ from assay.reference.value import Array, Ball, Token, Value, flatten, from_array
 
 _SPREADING = frozenset(("copy", "bitcast", "broadcast", "reshape", "transpose", "copy-start", "copy-done"))
 _NAMING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier"))
-_ENTERED = frozenset(("while", "conditional", "call"))
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One that is compiled, for one meaning. name, computation: of its first instruction; instances: of all.
+    """One that is compiled, for one meaning. key: of both. name, computation: of its first instruction; instances: of
+    all.
 
     alone: its parameters stand for the operands' values, one that is used twice once; constants stay in. files: its
     LLO, of the module itself or of one that is to be judged by it. inputs, outputs: arrays in the kernel's order, with
@@ -92,18 +94,17 @@ class Kernel:
 def kernels(module: Module, dump: Dump) -> list[Kernel]:
     """Every kernel of `dump` that an instruction of `module` runs, in program order of the first instruction."""
     closures = _closures(module)
-    found: dict[tuple[str, str], Kernel] = {}
-    instances: dict[tuple[str, str], list[str]] = {}
+    found: dict[str, Kernel] = {}
+    instances: dict[str, list[str]] = {}
     for computation in module.computations:
         for instruction in computation.instructions:
             files = dump.kernel(instruction.name)
             if files is None:
                 continue
             kernel = _kernel(computation, instruction, files, closures)
-            group = (files.name, kernel.key)
-            found.setdefault(group, kernel)
-            instances.setdefault(group, []).append(instruction.name)
-    return [replace(kernel, instances=tuple(instances[group])) for group, kernel in found.items()]
+            found.setdefault(kernel.key, kernel)
+            instances.setdefault(kernel.key, []).append(instruction.name)
+    return [replace(kernel, instances=tuple(instances[key])) for key, kernel in found.items()]
 
 
 def kernel_of(module: Module, dump: Dump, name: str) -> Kernel | None:
@@ -118,7 +119,7 @@ def without_kernel(module: Module, dump: Dump) -> list[Left]:
     left = []
     for computation in running(module):
         for i in computation.instructions:
-            if dump.kernel(i.name) is None and i.opcode not in _NAMING and i.opcode not in _ENTERED:
+            if dump.kernel(i.name) is None and i.opcode not in _NAMING and i.opcode not in CONTROL_FLOW:
                 left.append(Left(i.name, computation.name, i.opcode, _why(i)))
     return left
 
@@ -186,7 +187,7 @@ def _kernel(computation: Computation, instruction: Instruction, files: KernelFil
     inputs = arrays_of(*(operand.shape for operand in given))
     program = _alone(computation, instruction, closures)
     return Kernel(
-        fingerprint(program),
+        blake2b(f"{files.name} {fingerprint(program)}".encode(), digest_size=16).hexdigest(),
         instruction.name,
         computation.name,
         (instruction.name,),
