@@ -37,13 +37,13 @@ from assay.isolate.graph.cascade import ANEW, APART
 from assay.isolate.graph.crew import rows
 from assay.isolate.graph.cut import cut
 from assay.isolate.graph.handed import Handed
-from assay.isolate.graph.in_place import judge_kernels
+from assay.isolate.graph.in_place import judge_kernels, of_pieces
 from assay.isolate.graph.kernels import kernels
 from assay.isolate.graph.keys import dedupe
 from assay.isolate.graph.rank import severity
-from assay.isolate.graph.run import of_pieces, task_of
+from assay.isolate.graph.run import task_of
 from assay.isolate.graph.tasks import Setup
-from assay.oracle.verdict import Verdict
+from assay.oracle.verdict import FINDINGS, Verdict
 from assay.programs.program import Program
 from assay.report.isolation import PieceResult, as_dict, candidates, from_dict
 from assay.targets import cpu
@@ -156,9 +156,6 @@ class Bench:
         return Counter(row["kind"] for row in self.rows if "kind" in row)
 
 
-FOUND = frozenset((Verdict.MISMATCH, Verdict.NONDETERMINISTIC, Verdict.CRASH, Verdict.HANG))
-
-
 def refused(row: PieceResult) -> bool:
     """Whether the compiler takes no such module: then the piece was compiled anew, and is not wrong."""
     anew = not {ANEW, APART}.isdisjoint(row.notes)
@@ -178,7 +175,7 @@ def said(
     """What became of a fault, with its place among all candidates."""
     others = [other for other in candidates(known) if other.key != row.key]
     ranked = sorted([*others, row], key=severity, reverse=True)
-    if row.verdict in FOUND:
+    if row.verdict in FINDINGS:
         words = "found, first" if ranked[0] is row else f"found, place {ranked.index(row) + 1}"
     elif refused(row):
         words = "refused"
@@ -228,7 +225,7 @@ def summary(all_rows: list[dict[str, Any]]) -> int:
     print(
         f"{len(kinds)} kinds; ranked first {first:.1%} of those found (bar 98 %); not found, not equivalent: {missed}"
     )
-    wrong = sum(count for verdict, count in alarms.items() if Verdict(verdict) in FOUND)
+    wrong = sum(count for verdict, count in alarms.items() if Verdict(verdict) in FINDINGS)
     return 1 if missed or first < 0.98 or wrong else 0
 
 

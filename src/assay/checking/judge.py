@@ -16,7 +16,7 @@ from assay.checking.promises import broken
 from assay.checking.simulated import Simulated, Stopped
 from assay.checking.target import Evaluated, Executed
 from assay.checking.weigh import Weighed, weigh, weigh_again, weigh_other
-from assay.errors import InputError, ReferenceLimit, Unsupported, WorkerError
+from assay.errors import ReferenceLimit, Unsupported, WorkerError
 from assay.oracle.compare import OutputComparison
 from assay.oracle.drift import Drift
 from assay.oracle.intent import Masked
@@ -28,7 +28,6 @@ from assay.reference.policy import Policy
 from assay.reference.value import Ball, Token, union
 from assay.report.result import CaseResult, OutputResult
 from assay.toolchain import RequestRefused, WorkerDied
-from assay.toolchain.outcomes import one_line
 
 
 def judge(
@@ -153,12 +152,10 @@ class _Case:
                 self.notes.append(self.target.note)
             return found
         except RequestRefused as refused:
-            if refused.type in ("UnknownOption", "BadOption"):
-                raise InputError(f"--option: {one_line(refused.message)}") from refused
             if refused.type == "HostCallback":
                 advice = "take jax.debug.print, pure_callback and the like out"
                 self.decide(Verdict.UNVERIFIED, f"unsupported: the program calls back into Python; {advice}")
-            self.decide(Verdict.INVALID, f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}")
+            self.decide(Verdict.INVALID, refused.words())
         except Stopped as stopped:
             self.decide(stopped.verdict, stopped.why)
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -39,7 +40,8 @@ from assay.programs.program import Program
 from assay.reference.value import Array
 from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
-from assay.toolchain import Worker
+from assay.toolchain import AheadOfTime, Worker
+from assay.toolchain.session import Kind
 
 PASSES = "post-delay-converter|final_bundles|deduplication-map"
 """What the device would run, the memory that it declares, and which kernels are one."""
@@ -200,24 +202,32 @@ class Simulated:
             step("compiling")
             folder = self._open.enter_context(scratch())
             payload, kind = self.program.payload, self.program.kind
-            made = tpu_aot.compile(
-                self.worker,
-                payload,
-                kind,
-                self.generation,
-                options,
-                dump=folder,
-                llo=True,
-                llo_passes=PASSES,
-                flags=self.flags,
-            )
+            made, dump = dumped(self.worker, payload, kind, self.generation, options, self.flags, folder)
             spent(seconds, "compile", made.seconds)
-            module = read_optimized(self.program, made)
-            llo = folder / tpu_aot.LLO_FOLDER
-            if not llo.is_dir():
-                raise Unsupported("LLO", "this libtpu dumps none")
-            self._built[key] = _Built(module, read_dump(llo), {})
+            self._built[key] = _Built(read_optimized(self.program, made), dump, {})
         return self._built[key]
+
+
+def dumped(
+    worker: Worker,
+    payload: str | bytes,
+    kind: Kind,
+    generation: str,
+    options: Mapping[str, str],
+    flags: Sequence[str],
+    folder: Path,
+    passes: str = PASSES,
+) -> tuple[AheadOfTime, Dump]:
+    """A program compiled, and the LLO of its kernels after `passes`, in `folder`. Raises what `tpu_aot.compile` does,
+    Unsupported where the libtpu dumps no LLO.
+    """
+    made = tpu_aot.compile(
+        worker, payload, kind, generation, options, dump=folder, llo=True, llo_passes=passes, flags=flags
+    )
+    llo = folder / tpu_aot.LLO_FOLDER
+    if not llo.is_dir():
+        raise Unsupported("LLO", "this libtpu dumps none")
+    return made, read_dump(llo)
 
 
 def _first(pair: Pair) -> Array:

@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.table import Table
 
 from assay.cli.progress import Progress
-from assay.oracle.verdict import Verdict
-from assay.report.isolation import FINDINGS, PieceResult
+from assay.oracle.verdict import FINDINGS, Verdict
+from assay.report.isolation import PieceResult
 
 EVERY_S = 10.0
 

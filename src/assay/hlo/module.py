@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assay.hlo.literal import Literal
-from assay.hlo.shape import ArrayShape, Shape
+from assay.hlo.shape import ArrayShape, Shape, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,16 @@ class Module:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {c.name: c for c in self.computations})
+
+    @property
+    def arrays(self) -> list[ArrayShape]:
+        """The arrays among the entry's parameters, tuples flattened: what a run takes."""
+        return [leaf for p in self.entry.parameters for leaf in leaves(p.shape) if isinstance(leaf, ArrayShape)]
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether a compiler made it: the order of its instructions is a schedule."""
+        return self.attributes.get("is_scheduled") == "true"
 
     @property
     def entry(self) -> Computation:

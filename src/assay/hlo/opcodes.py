@@ -112,6 +112,9 @@ ARITY: dict[str, int] = {
     "while": 1,
 }
 
+CONTROL_FLOW = frozenset(("while", "conditional", "call"))
+"""Whose bodies are graphs that run, and not what is done for an element."""
+
 ASYNC_SUFFIXES = {"-start": "async-start", "-update": "async-update", "-done": "async-done"}
 """XLA prints an async instruction whose computation is one instruction by its opcode and one of these suffixes."""
 

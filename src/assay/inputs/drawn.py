@@ -19,7 +19,7 @@ import numpy as np
 
 from assay.errors import AssayError, InputError, ReferenceLimit, Unsupported
 from assay.hlo.module import Module
-from assay.hlo.shape import ArrayShape, leaves
+from assay.hlo.shape import ArrayShape
 from assay.inputs.classes import BOXES, CLASSES, GRIDDED, MEANT
 from assay.inputs.conflict import core
 from assay.inputs.domain import Domain
@@ -102,10 +102,9 @@ def draw_inputs(
 
 
 def _arrays(module: Module, domains: Sequence[Domain], seed: int, input_class: str) -> list[Array]:
-    shapes = [s for p in module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
     return [
         draw(shape, domain, seed, index, input_class)
-        for index, (shape, domain) in enumerate(zip(shapes, domains, strict=True))
+        for index, (shape, domain) in enumerate(zip(module.arrays, domains, strict=True))
     ]
 
 
@@ -197,15 +196,12 @@ class _Search:
         if planned.stubborn != planned.domains:
             yield _arrays(self.module, planned.stubborn, self.seed, self.input_class), False
         for low, high in RANGES:
-            domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.shapes(), strict=True)]
+            domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
             yield _arrays(self.module, domains, self.seed, "log-uniform"), False
-        domains = [_inside(d, s, *RANGES[0]) for d, s in zip(planned.domains, self.shapes(), strict=True)]
+        domains = [_inside(d, s, *RANGES[0]) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
         for further in range(1, ROWS + 1):
             drawn = _arrays(self.module, domains, self.seed + further, "log-uniform")
             yield [_alike(self.rng, array) for array in drawn], True
-
-    def shapes(self) -> list[ArrayShape]:
-        return [s for p in self.module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
 
     def mended(self, planned: Plan, state: _State, rows: bool) -> list[Array] | None:
         """The same arrays, each place (or row) at which something begins not to be finite filled from one where nothing
@@ -242,7 +238,7 @@ class _Search:
             return state, scores
         for factor in (0.125, 2.0**-6, 8.0):
             try:
-                domains = [_scaled(d, s, factor) for d, s in zip(planned.domains, self.shapes(), strict=True)]
+                domains = [_scaled(d, s, factor) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
                 other = self.look(
                     [
                         (a * a.dtype.type(factor)) if d is not e else a
@@ -265,7 +261,7 @@ class _Search:
         arrays, seen = state
         found: list[float | None] = [None] * len(arrays)
         order = self.rng.permutation(len(arrays))[:MATTERS] if len(arrays) > MATTERS else np.arange(len(arrays))
-        shapes = self.shapes()
+        shapes = self.module.arrays
         for k in order.tolist():
             other = draw(shapes[k], planned.domains[k], self.seed + 1, k, self.input_class)
             if (other == arrays[k]).all():

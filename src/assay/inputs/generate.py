@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.errors import InputError
 from assay.hlo.module import Module
-from assay.hlo.shape import ArrayShape, leaves
+from assay.hlo.shape import ArrayShape
 from assay.inputs.classes import BOXES, CLASSES, GRIDDED, MEANT, Want
 from assay.inputs.domain import Domain
 from assay.inputs.ranges import domains
@@ -28,9 +28,8 @@ def generate(module: Module, seed: int, input_class: str = "normal") -> list[Arr
     """One array for each array among the entry's parameters (tuples flattened), in `dtype.numpy`."""
     if input_class not in CLASSES:
         raise InputError(f"no input class {input_class!r}; there is: {', '.join(CLASSES)}")
-    shapes = [s for p in module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
     known = domains(module, BOXES[input_class], input_class in GRIDDED)
-    pairs = zip(shapes, known, strict=True)
+    pairs = zip(module.arrays, known, strict=True)
     return [draw(shape, domain, seed, index, input_class) for index, (shape, domain) in enumerate(pairs)]
 
 

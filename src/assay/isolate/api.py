@@ -28,7 +28,6 @@ from assay.report.passes import Culprit, Looked, PassesCase, PassesReport
 from assay.targets.dumps import LIMIT_BYTES, empty, scratch
 from assay.targets.snapshots import Snapshot, read
 from assay.toolchain import RequestRefused, Worker, WorkerDied
-from assay.toolchain.outcomes import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +152,7 @@ def _dumped(name: str, compiled: Callable[[], Dump], folder: Path, step: Step) -
                 ) from death
             raise _Died(_death(name, compiled, folder, step, death)) from death
     except RequestRefused as refused:
-        if refused.type in ("UnknownOption", "BadOption"):
-            raise InputError(f"--option: {one_line(refused.message)}") from refused
-        why = f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}"
-        raise _Died(PassesCase(name, Verdict.INVALID, why)) from refused
+        raise _Died(PassesCase(name, Verdict.INVALID, refused.words())) from refused
 
 
 def _death(name: str, compiled: Callable[[], Dump], folder: Path, step: Step, death: WorkerDied) -> PassesCase:

@@ -107,7 +107,7 @@ def run_module(
     lowered = {} if codes is None else codes
     runner = _Runner(module, dump, generation, policy, stage, engine, limit, lowered, on_kernel, deadline)
     given = list(arguments)
-    wanted = [leaf for p in module.entry.parameters for leaf in leaves(p.shape) if isinstance(leaf, ArrayShape)]
+    wanted = module.arrays
     if [a.shape for a in given] != [leaf.dims for leaf in wanted]:
         raise InputError(f"{module.name} takes {_spell(wanted)}, not {_spell_arrays(given)}")
     values = [_argument(p.shape, given) for p in module.entry.parameters]

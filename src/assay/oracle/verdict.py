@@ -62,6 +62,9 @@ EXIT_CODE: dict[Verdict, int] = {
     Verdict.INVALID:          2,
 }  # fmt: skip
 
+FINDINGS = frozenset(verdict for verdict, code in EXIT_CODE.items() if code == 1)
+"""What is put down to the compiler."""
+
 # A finding outranks doubt, doubt outranks agreement.
 _SEVERITY = (
     Verdict.CRASH,

@@ -122,7 +122,7 @@ def _module(path: Path, data: bytes, worker: Worker, scheduled_for: Platform | N
     if looks_like_hlo(data):
         text = _decode(path, data)
         module = parse_module(text, source=str(path))
-        if module.attributes.get("is_scheduled") == "true":
+        if module.scheduled:
             if scheduled_for is not None:
                 as_is: Kind = "hlo-text" if scheduled_for == "tpu" else "hlo-optimized"
                 return Program(path.name, print_for_compiler(module).encode(), as_is, module)

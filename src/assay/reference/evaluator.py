@@ -134,9 +134,7 @@ class _Run:
             if wanted > len(remaining):
                 break
             values.append(self._argument(parameter.shape, remaining, parameter.name))
-        expected = sum(
-            1 for p in self.module.entry.parameters for leaf in leaves(p.shape) if isinstance(leaf, ArrayShape)
-        )
+        expected = len(self.module.arrays)
         if expected != len(arguments):
             raise InputError(f"{self.module.name} takes {expected} arrays, not {len(arguments)}")
         return values

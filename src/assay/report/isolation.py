@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from assay.oracle.verdict import EXIT_CODE, MismatchClass, Verdict, most_severe
+from assay.oracle.verdict import EXIT_CODE, FINDINGS, MismatchClass, Verdict, most_severe
 from assay.report.json_form import number, parsed
 from assay.report.result import CaseResult
-
-FINDINGS = frozenset((Verdict.MISMATCH, Verdict.NONDETERMINISTIC, Verdict.CRASH, Verdict.HANG))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from assay.oracle.verdict import Verdict
-from assay.report.isolation import FINDINGS, IsolationReport, PieceResult, ProgramPieces
+from assay.oracle.verdict import FINDINGS, Verdict
+from assay.report.isolation import IsolationReport, PieceResult, ProgramPieces
 
 MOST = 20
 STYLE = {Verdict.AGREE: "bold green", Verdict.UNVERIFIED: "bold yellow", Verdict.INVALID: "bold yellow"}

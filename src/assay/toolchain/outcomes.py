@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from assay.errors import ProgramError, WorkerError
+from assay.errors import InputError, ProgramError, WorkerError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 DeathKind = Literal["crash", "hang", "resource"]
@@ -168,6 +168,12 @@ class RequestRefused(WorkerError):
         self.message = message
         found = re.match(r"([A-Z][A-Z_]+): ", message)
         self.status = found.group(1) if found else ""
+
+    def words(self) -> str:
+        """For a verdict on the program. Raises InputError where not the program is at fault, but an option."""
+        if self.type in ("UnknownOption", "BadOption"):
+            raise InputError(f"--option: {one_line(self.message)}") from self
+        return f"the toolchain refuses to {self.request} it: {one_line(self.message)}"
 
 
 class UserFileError(ProgramError):

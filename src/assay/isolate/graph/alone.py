@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from assay.errors import HloTypeError
 from assay.hlo.attributes import called
 from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.opcodes import CONTROL_FLOW
 from assay.hlo.printer import print_shape
 from assay.hlo.scan import Fault, inside, pairs
 from assay.hlo.shape import Shape, TokenShape, TupleShape
@@ -23,7 +24,6 @@ _OF_PARAMETERS = frozenset(
     )
 )  # fmt: skip
 _MODES = ("arg_layout_modes", "arg_memory_spaces", "out_layout_modes", "out_memory_spaces")
-_WRITING = frozenset(("while", "conditional", "call"))
 _WRAPPING = frozenset(("tuple", "bitcast", "get-tuple-element"))
 _CONTROL = "control-predecessors"
 _OF_GRAPH = frozenset((_CONTROL, "sharding"))
@@ -273,11 +273,11 @@ class _Making:
     def copy_what_is_written(self) -> None:
         copied: dict[str, str] = {}
         named = {p.name: p for p in self.parameters}
-        into = {o for i in self.inside.values() if i.opcode in _WRITING for o in i.operands}
+        into = {o for i in self.inside.values() if i.opcode in CONTROL_FLOW for o in i.operands}
         found: dict[str, Instruction] = {}
         reaches = self._reaching(into)
         for instruction in self.inside.values():
-            if instruction.opcode in _WRITING or instruction.name in reaches:
+            if instruction.opcode in CONTROL_FLOW or instruction.name in reaches:
                 for name in instruction.operands:
                     if name in named and name not in copied:
                         copied[name] = self.unused(f"{name}.copied")

@@ -30,9 +30,9 @@ from assay.isolate.graph.piece import Piece
 from assay.isolate.graph.rank import severity
 from assay.isolate.graph.tamer import TOLERATED, tamer
 from assay.isolate.graph.unfused import unfused
-from assay.oracle.verdict import Verdict
+from assay.oracle.verdict import FINDINGS, Verdict
 from assay.programs.program import Array, Program
-from assay.report.isolation import FINDINGS, PieceResult
+from assay.report.isolation import PieceResult
 from assay.report.result import CaseResult
 from assay.toolchain import Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
@@ -282,7 +282,7 @@ def _votes(result: CaseResult, target: Executed, settings: Settings, step: Step)
     except AssayError as error:
         return _told(result, f"none: {one_line(str(error))}")
     assert vote is not None
-    return _told(result, _say(vote))
+    return _told(result, say(vote))
 
 
 def unfusing(options: Mapping[str, str], module: Module) -> dict[str, str]:
@@ -310,16 +310,19 @@ def without_fusions(program: Program) -> Program:
 def _told(result: CaseResult, other: str) -> dict[str, str]:
     if result.verdict is Verdict.UNVERIFIED:
         return {"target": "ran" if result.outputs else "unjudged", "unfused": other, "reference": result.why}
-    return {"target": _say(result), "unfused": other, "reference": "judges"}
+    return {"target": say(result), "unfused": other, "reference": "judges"}
 
 
-def _say(result: CaseResult) -> str:
+def say(result: CaseResult) -> str:
+    """What a way of computing it says, in words."""
     if result.verdict is Verdict.AGREE:
         return "agrees"
     if not result.outputs:
         return f"none: {result.why}"
     outside, elements = (sum(getattr(o, name) for o in result.outputs) for name in ("outside", "elements"))
-    return f"{outside} of {elements} elements outside" if outside else "a systematic error"
+    if outside:
+        return f"{outside} of {elements} elements outside"
+    return "a systematic error" if result.verdict is Verdict.MISMATCH else f"none: {result.why or result.verdict}"
 
 
 def _alike(target: Executed, second: Executed, arguments: Sequence[Array], settings: Settings, strict: Settings) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from assay.hlo.attributes import called, frontend
 from assay.hlo.graph import called_order
 from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.opcodes import CONTROL_FLOW
 from assay.hlo.shape import ArrayShape, BufferShape, OpaqueShape, leaves
 from assay.isolate.graph.alone import Closures, alone, attributes
 from assay.isolate.graph.piece import Cut, Left, Piece
@@ -23,7 +24,6 @@ from assay.isolate.graph.values import SAME, Values, is_memory, values
 
 _NAMING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", *SAME))
 _PLACE = frozenset(("partition-id", "replica-id"))
-_ENTERED = frozenset(("while", "conditional", "call"))
 _STARTS = frozenset(("async-start", "copy-start", "all-gather-start", "all-reduce-start", "collective-permute-start"))
 _DONES = frozenset(("async-done", "copy-done", "all-gather-done", "all-reduce-done", "collective-permute-done"))
 _OUTSIDE = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"))
@@ -71,8 +71,8 @@ def _enters(module: Module, instruction: Instruction) -> bool:
     """Whether what the instruction calls is a graph, and not the inside of one kernel."""
     if instruction.opcode == "async-start":
         inner = module.by_name[called(instruction)[0]]
-        return len(inner.instructions) != len(inner.parameters) + 1 or inner.root.opcode in _ENTERED
-    return instruction.opcode in _ENTERED and not _is_kernel(module, instruction)
+        return len(inner.instructions) != len(inner.parameters) + 1 or inner.root.opcode in CONTROL_FLOW
+    return instruction.opcode in CONTROL_FLOW and not _is_kernel(module, instruction)
 
 
 def _is_kernel(module: Module, instruction: Instruction) -> bool:

@@ -20,16 +20,16 @@ import numpy as np
 from assay.checking.api import DEFAULT_CLASSES, Request
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.liberties import explained, ruined
-from assay.checking.simulated import OUR_OWN, PASSES
+from assay.checking.simulated import OUR_OWN, dumped
 from assay.checking.target import read_optimized
 from assay.checking.weigh import Weighed, weigh, weigh_again
-from assay.errors import AssayError, Unsupported
+from assay.errors import AssayError
 from assay.hlo.module import Module
 from assay.inputs.drawn import draw_inputs
 from assay.isolate.graph.in_bounds import inside
 from assay.isolate.graph.kernels import Kernel, kernels
 from assay.llo.code import Code
-from assay.llo.files import Dump, read_dump
+from assay.llo.files import Dump
 from assay.llo.kernel import LIMIT, Pair, Result, code_of, run, same
 from assay.llo.machine import Trap
 from assay.oracle.compare import OutputComparison, bounding_box
@@ -38,7 +38,6 @@ from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Program
 from assay.reference.value import Array, Ball
 from assay.report.isolation import PieceResult
-from assay.targets import tpu_aot
 from assay.targets.dumps import scratch
 from assay.toolchain import Worker
 
@@ -46,6 +45,13 @@ CLASSES = ("normal", "small-integers", "log-uniform", "stamps", "sparse-integers
 """Of drawn inputs, in turn: ordinary values, exact sums, small and large magnitudes, a value for every place, and sums
 of few terms, in which a small one is not lost.
 """
+
+
+def of_pieces(request: Request) -> Request:
+    """The request for a piece: it is small, so all CLASSES are tried, unless the user has chosen."""
+    usual = request.classes == DEFAULT_CLASSES
+    return replace(request, inputs=None, classes=CLASSES if usual else request.classes)
+
 
 SURE = 8.0
 """Times a sampled bound that an element has to be outside of it."""
@@ -68,26 +74,15 @@ class Built:
 
 @contextmanager
 def compiled(program: Program, request: Request, worker: Worker, step: Step = lambda _: None) -> Iterator[Built]:
-    """`program` compiled once, with the LLO of every kernel; the dump is deleted afterwards. Raises what
-    `tpu_aot.compile` does, Unsupported where the libtpu dumps no LLO.
+    """`program` compiled once, with the LLO of every kernel; the dump is deleted afterwards. Raises what `dumped` and
+    `read_optimized` do.
     """
     with scratch() as folder:
         step(f"{program.name}: compiling")
-        made = tpu_aot.compile(
-            worker,
-            program.payload,
-            program.kind,
-            request.target.removeprefix("tpu:"),
-            request.options,
-            dump=folder,
-            llo=True,
-            llo_passes=PASSES,
-            flags=request.flags,
-        )
-        llo = folder / tpu_aot.LLO_FOLDER
-        if not llo.is_dir():
-            raise Unsupported("LLO", "this libtpu dumps none")
-        yield Built(read_optimized(program, made), read_dump(llo), made.hlo, made.seconds)
+        generation = request.target.removeprefix("tpu:")
+        payload, kind = program.payload, program.kind
+        made, dump = dumped(worker, payload, kind, generation, request.options, request.flags, folder)
+        yield Built(read_optimized(program, made), dump, made.hlo, made.seconds)
 
 
 def judge_kernels(
@@ -125,8 +120,7 @@ def judge_kernel(
     ones.
     """
     start = time.monotonic()
-    if classes is None:
-        classes = CLASSES if request.classes == DEFAULT_CLASSES else request.classes
+    classes = of_pieces(request).classes if classes is None else classes
     row = _Case(kernel, request.target.removeprefix("tpu:"), settings, request.seed, classes, handed).row()
     return replace(row, seconds=time.monotonic() - start)
 

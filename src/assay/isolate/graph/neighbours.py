@@ -16,21 +16,20 @@ from assay.checking.bounds import Step
 from assay.hlo.attributes import called
 from assay.hlo.graph import called_order, users
 from assay.hlo.module import Computation, Module
+from assay.hlo.opcodes import CONTROL_FLOW
 from assay.hlo.shape import ArrayShape
 from assay.isolate.graph.alone import Closures, attributes, together
 from assay.isolate.graph.cut import cut
 from assay.isolate.graph.piece import Cut, Operand, Piece
 from assay.isolate.graph.trace import indexed_leaves
 from assay.isolate.graph.values import Values, values
-from assay.oracle.verdict import Verdict
+from assay.oracle.verdict import FINDINGS, Verdict
 
 Judge = Callable[[Piece], Verdict]
 Names = frozenset[str]
 
-SHOWS = frozenset((Verdict.MISMATCH, Verdict.CRASH, Verdict.HANG, Verdict.NONDETERMINISTIC))
 BUDGET = 200
 """Judgements: each compiles a program."""
-_WHOLE = frozenset(("while", "conditional", "call"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def graph_of(module: Module, computation: str, made: Cut | None = None) -> Graph
             brought = frozenset(piece.brought)
             own[piece.name] = tuple(name for name in piece.instructions if name not in brought)
     for left in found.left:
-        if left.computation == computation and left.opcode in _WHOLE:
+        if left.computation == computation and left.opcode in CONTROL_FLOW:
             own[left.name] = (left.name,)
     units = {i.name: own[i.name] for i in home.instructions if i.name in own}
     owner = {name: unit for unit, names in units.items() for name in names}
@@ -181,7 +180,7 @@ def search(
             found = inner
             (first, *others) = inner.units
             instruction = graph.computation.by_name[first]
-            todo = list(called(instruction)) if not others and instruction.opcode in _WHOLE else []
+            todo = list(called(instruction)) if not others and instruction.opcode in CONTROL_FLOW else []
         elif found is None:
             found = inner
     assert found is not None
@@ -215,7 +214,7 @@ class _Search:
             self.step(f"neighbourhood {self.judged + 1}: {len(units)} pieces as one program")
             self.verdicts[units] = self.judge(neighbourhood(self.graph, units))
         verdict = self.verdicts[units]
-        if verdict not in SHOWS or (self.wanted is not None and verdict != self.wanted):
+        if verdict not in FINDINGS or (self.wanted is not None and verdict != self.wanted):
             return False
         self.wanted, self.smallest = verdict, units
         return True

@@ -32,13 +32,12 @@ from assay.isolate.graph.together import wrong_together
 from assay.isolate.graph.tpu_alone import stand_alone
 from assay.isolate.graph.trace import captured, wanted
 from assay.journal import Journal
-from assay.oracle.verdict import Verdict
+from assay.oracle.verdict import FINDINGS, Verdict
 from assay.programs.program import Program
-from assay.report.isolation import FINDINGS, PieceResult, ProgramPieces, as_dict, candidates, from_dict
+from assay.report.isolation import PieceResult, ProgramPieces, as_dict, candidates, from_dict
 from assay.report.result import CaseResult
 from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, Worker, WorkerDied
-from assay.toolchain.outcomes import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +104,7 @@ class Run:
             with self._graph() as graph:
                 return self._judged(graph)
         except RequestRefused as refused:
-            if refused.type in ("UnknownOption", "BadOption"):
-                raise InputError(f"--option: {one_line(refused.message)}") from refused
-            why = f"the toolchain refuses to {refused.request} it: {one_line(refused.message)}"
-            return ProgramPieces(name, Verdict.INVALID, why)
+            return ProgramPieces(name, Verdict.INVALID, refused.words())
         except WorkerDied as death:
             why = f"the compiler does not come to an end with it: {death.detail}; `assay passes` looks into that"
             return ProgramPieces(name, Verdict.UNVERIFIED, why)
@@ -122,7 +118,9 @@ class Run:
         before = self._known(chosen)
         self.watch.begin(self.program.name, {task.key: task.cost for task in chosen}, list(before.values()))
         start = time.monotonic()
-        setup = Setup(of_pieces(self.request), dict(self.versions), graph.whole, self.options.trace, graph.code)
+        setup = Setup(
+            in_place.of_pieces(self.request), dict(self.versions), graph.whole, self.options.trace, graph.code
+        )
         todo = sorted((task for task in chosen if task.key not in before), key=lambda task: -task.cost)
         by_key = {task.key: task for task in todo}
         found = dict(before)
@@ -176,7 +174,7 @@ class Run:
         """On a target that runs: the pieces of the optimized module."""
         module = self.program.module
         assert module is not None
-        optimized = is_optimized(module)
+        optimized = module.scheduled
         self.watch.step(f"{self.program.name}: {'cutting' if optimized else 'compiling'}")
         made = on_cpu.built(self.worker, self.program, self.request.options, optimized)
         seconds = {"compile": made.compile_s} if not optimized else {}
@@ -292,20 +290,9 @@ class Run:
 
     def _together(self, module: Module, whole: CaseResult) -> tuple[PieceResult | None, str]:
         settings = api.settings_for(self.request, self.versions)
-        request, step = of_pieces(self.request), self.watch.step
+        request, step = in_place.of_pieces(self.request), self.watch.step
         row, why = wrong_together(module, whole.arguments, whole.inputs, self.worker, request, settings, step)
         return (None if row is None else self._with_reproducer(None, row)), why
-
-
-def of_pieces(request: api.Request) -> api.Request:
-    """The request for a piece: it is small, so all classes of inputs are tried, not the exact ones alone."""
-    usual = request.classes == api.DEFAULT_CLASSES
-    return replace(request, inputs=None, classes=in_place.CLASSES if usual else request.classes)
-
-
-def is_optimized(module: Module) -> bool:
-    """Whether a compiler made the module: it has a schedule."""
-    return module.attributes.get("is_scheduled") == "true"
 
 
 def task_of(distinct: Distinct, known: dict[str, int] | None = None) -> Task:

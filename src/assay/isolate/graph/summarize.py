@@ -37,7 +37,6 @@ from assay.report.summary import (
 )
 from assay.targets import cpu
 from assay.toolchain import RequestRefused, Worker, WorkerDied
-from assay.toolchain.outcomes import one_line
 
 REFERENCE = "ref"
 Key = tuple[str, str, tuple[int, ...], int]
@@ -87,11 +86,8 @@ def _cases(
         case = SummaryCase(program.name, Verdict.UNVERIFIED, inputs=inputs, digest=_digest(arguments))
         return [_watched(case, program, arguments, request, options, settings, worker, step)]
     except RequestRefused as refused_:
-        if refused_.type in ("UnknownOption", "BadOption"):
-            raise InputError(f"--option: {one_line(refused_.message)}") from refused_
-        why = f"the toolchain refuses to {refused_.request} it: {one_line(refused_.message)}"
         verdict = Verdict.UNVERIFIED if refused_.type == "NoHook" else Verdict.INVALID
-        return [SummaryCase(program.name, verdict, why)]
+        return [SummaryCase(program.name, verdict, refused_.words())]
     except WorkerDied as death:
         why = f"{death.detail} during {death.request}; `assay check` looks into that"
         return [SummaryCase(program.name, Verdict.UNVERIFIED, why, stderr_tail=death.stderr_tail)]
@@ -117,7 +113,7 @@ def _watched(
             step("compiling")
             module = program.module
             assert module is not None
-            if module.attributes.get("is_scheduled") != "true":
+            if not module.scheduled:
                 compiled = cpu.compile(worker, program.payload, program.kind, request.options)
                 worker.release(compiled)
                 module = parse_module(compiled.hlo, source=f"{program.name}, optimized")

@@ -13,7 +13,6 @@ import numpy as np
 
 from assay.checking.bounds import Bounds, Settings
 from assay.hlo.module import Module
-from assay.hlo.shape import ArrayShape, leaves
 from assay.inputs.ranges import domains
 from assay.programs.program import Array
 from assay.reference.value import Ball
@@ -44,7 +43,7 @@ def tamer(module: Module, arguments: Sequence[Array], settings: Settings) -> tup
 
 
 def _changed(module: Module, arguments: Sequence[Array]) -> Iterator[tuple[str, list[Array]]]:
-    free = [s.dtype.is_float and not d.bounded for s, d in zip(_shapes(module), domains(module), strict=True)]
+    free = [s.dtype.is_float and not d.bounded for s, d in zip(module.arrays, domains(module), strict=True)]
     if not any(free):
         return
     for words, change in CHANGES.items():
@@ -53,10 +52,6 @@ def _changed(module: Module, arguments: Sequence[Array]) -> Iterator[tuple[str, 
             with np.errstate(all="ignore"):
                 made.append(change(array.astype(np.float64)).astype(array.dtype) if may else array)
         yield words, made
-
-
-def _shapes(module: Module) -> list[ArrayShape]:
-    return [s for p in module.entry.parameters for s in leaves(p.shape) if isinstance(s, ArrayShape)]
 
 
 def _infinite(module: Module, arguments: Sequence[Array], settings: Settings) -> int:

@@ -19,6 +19,7 @@ from assay.errors import Unsupported
 from assay.hlo import attributes as read
 from assay.hlo.graph import called_order
 from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.opcodes import CONTROL_FLOW
 from assay.hlo.printer import print_for_compiler, print_shape
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 from assay.isolate.graph.alone import Closures, after, attributes
@@ -141,7 +142,7 @@ class Tapping:
     # ---- loops, branches and calls
 
     def _is_followed(self, instruction: Instruction) -> bool:
-        if instruction.opcode not in ("while", "conditional", "call"):
+        if instruction.opcode not in CONTROL_FLOW:
             return False
         return any(name in self.windows for name in self._closures.names((instruction,)))
 

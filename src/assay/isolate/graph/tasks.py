@@ -24,10 +24,10 @@ from assay.isolate.graph.kernels import Kernel, kernels
 from assay.isolate.graph.piece import Piece
 from assay.isolate.graph.same_ir import Code, same_ir
 from assay.llo.files import Dump
-from assay.oracle.verdict import Verdict
+from assay.oracle.verdict import FINDINGS, Verdict
 from assay.programs.program import Array
 from assay.reference.policies import for_target
-from assay.report.isolation import FINDINGS, PieceResult
+from assay.report.isolation import PieceResult
 from assay.toolchain import Worker
 
 Given = tuple[tuple[str, Path], ...]

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from assay.checking.api import Request
 from assay.checking.bounds import Settings
 from assay.checking.judge import judge
-from assay.checking.simulated import PASSES, Simulated
+from assay.checking.simulated import PASSES, Simulated, dumped
 from assay.errors import AssayError, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
+from assay.isolate.graph.cascade import say
 from assay.isolate.graph.in_place import judge_again
 from assay.isolate.graph.kernels import Kernel, kernel_of
 from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tpu_form import FLAGS, tpu_form
 from assay.isolate.graph.unfused import unfused
-from assay.llo.files import ORIGINAL, Dump, read_dump
-from assay.oracle.verdict import Verdict
+from assay.llo.files import ORIGINAL, Dump
+from assay.oracle.verdict import FINDINGS
 from assay.programs.program import Program
-from assay.report.isolation import FINDINGS, PieceResult
-from assay.targets import tpu_aot
+from assay.report.isolation import PieceResult
 from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
@@ -79,28 +79,17 @@ def _unfused(kernel: Kernel, row: PieceResult, request: Request, settings: Setti
     except (AssayError, WorkerDied) as error:
         return f"none: {one_line(str(error))}"
     assert found is not None
-    outside, elements = (sum(getattr(o, name) for o in found.outputs) for name in ("outside", "elements"))
-    if found.verdict is Verdict.AGREE:
-        return "agrees"
-    return f"{outside} of {elements} elements outside" if outside else f"none: {found.why or found.verdict}"
+    return say(found)
 
 
 def _compiled(
     kernel: Kernel, form: Module, row: PieceResult, request: Request, settings: Settings, worker: Worker
 ) -> Alone:
     with scratch() as folder:
-        tpu_aot.compile(
-            worker,
-            print_for_compiler(form),
-            "hlo-text",
-            request.target.removeprefix("tpu:"),
-            request.options,
-            dump=folder,
-            llo=True,
-            llo_passes=f"{ORIGINAL}|{PASSES}",
-            flags=(*request.flags, *FLAGS),
-        )
-        files = read_dump(folder / tpu_aot.LLO_FOLDER).kernel(kernel.name)
+        generation, flags = request.target.removeprefix("tpu:"), (*request.flags, *FLAGS)
+        text, passes = print_for_compiler(form), f"{ORIGINAL}|{PASSES}"
+        _, dump = dumped(worker, text, "hlo-text", generation, request.options, flags, folder, passes)
+        files = dump.kernel(kernel.name)
         if files is None:
             return Alone(None, None, "the compiler makes no kernel of it alone")
         cut = replace(kernel, files=files)

@@ -11,6 +11,7 @@ from assay.checking.each import balls_of
 from assay.errors import AssayError
 from assay.hlo.attributes import called
 from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.opcodes import CONTROL_FLOW
 from assay.hlo.shape import ArrayShape, Shape, TupleShape
 from assay.isolate.graph.cut import cut, running
 from assay.isolate.graph.diverge import Watched, deadline
@@ -42,9 +43,7 @@ class OnCpu:
     def __post_init__(self) -> None:
         found = cut(self.module)
         names = {(piece.computation, piece.name) for piece in found.pieces}
-        names |= {
-            (left.computation, left.name) for left in found.left if left.opcode in ("while", "conditional", "call")
-        }
+        names |= {(left.computation, left.name) for left in found.left if left.opcode in CONTROL_FLOW}
         spreading: dict[str, bool] = {}
         for computation in running(self.module):
             self.made[computation.name] = [
@@ -155,7 +154,7 @@ class OnCpu:
 
         def key(row: Row) -> Order:
             own = (*paths[row.computation], (row.trip, places[row.computation, row.name]))
-            return (*own, end) if row.opcode in ("while", "conditional", "call") else own
+            return (*own, end) if row.opcode in CONTROL_FLOW else own
 
         return key
 
