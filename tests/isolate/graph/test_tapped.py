@@ -127,6 +127,24 @@ def test_a_branch_by_a_predicate(worker, value) -> None:
     assert (len(trace.of("left", "l")), len(trace.of("right", "r"))) == (value, not value)
 
 
+# As XLA:CPU writes the branches of a jax.lax.cond.
+ONE = (
+    BRANCHES.replace("ROOT l =", "l =").replace("ROOT r =", "r =").replace("ROOT c = f32[4]{{0}}", "c = (f32[4]{{0}})")
+)
+ONE = ONE.replace("calls=twice }}", "calls=twice\n ROOT t = (f32[4]{{0}}) tuple(l) }}")
+ONE = ONE.replace("calls=square }}", "calls=square\n ROOT t = (f32[4]{{0}}) tuple(r) }}")
+ONE = ONE.replace("{branches} }}", "{branches}\n ROOT g = f32[4]{{0}} get-tuple-element(c), index=0 }}")
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_a_branch_that_gives_a_tuple_of_one(worker, value) -> None:
+    chosen = "true_computation=left, false_computation=right"
+    module = parse_module(ONE.format(selector="pred", branches=chosen))
+    trace, _ = watched(worker, module, [np.bool_(value), P], "left", "right")
+    (found,) = trace.of("left", "l") if value else trace.of("right", "r")
+    np.testing.assert_array_equal(found, P + P if value else P * P)
+
+
 DOUBLED = "".join(
     f"{name} {{ x = f32[4]{{0}} parameter(0)\n ROOT s = f32[4]{{0}} add(x, x) }}\n" for name in ("g", "h", "i", "j")
 )

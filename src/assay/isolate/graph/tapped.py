@@ -232,8 +232,8 @@ def with_outputs(module: Module, computation: Computation, taps: Sequence[Operan
         outputs = [making.copy(root, index) for index, _ in indexed_leaves(root.shape)]
     outputs += [making.copies[tap] for tap in taps]
     by_name = {i.name: i for i in (*making.parameters, *making.instructions)}
-    end = by_name[outputs[0]]
-    if len(outputs) > 1 or isinstance(root.shape, TupleShape):
+    end = by_name[outputs[0]] if outputs else root
+    if len(outputs) != 1:  # one alone is no tuple of one: so the client gives it
         shape = TupleShape(tuple(by_name[name].shape for name in outputs))
         end = Instruction(making.unused("tapped"), "tuple", shape, tuple(outputs))
         making.instructions.append(end)
