@@ -62,5 +62,9 @@ class ToolchainError(AssayError):
     """A toolchain that is unknown, cannot be installed here, or does not start."""
 
 
+class StoreError(AssayError):
+    """A store of findings that cannot be opened, read or written; what was being written is not in it."""
+
+
 class WorkerError(AssayError):
     """A request that a worker refused: the program was rejected, or an exception was raised in it."""
