@@ -55,7 +55,7 @@ def passes(
         step("reading the program")
         programs = api.read_programs(source, request, worker)
         settings = api.settings_for(request, versions)
-        cases = [_case(program, request, options, settings, worker, step) for program in programs]
+        cases = [first_wrong(program, request, options, settings, worker, step) for program in programs]
     return _report(source, request, api.words(versions), cases, command)
 
 
@@ -74,9 +74,15 @@ def _from_folder(folder: Path, request: api.Request, options: Options, step: Ste
     return _attributed(program, options, Dump(snapshots, Snapshot.text, 0.0), inputs, ready)
 
 
-def _case(
-    program: Program, request: api.Request, options: Options, settings: Settings, worker: Worker, step: Step
+def first_wrong(
+    program: Program,
+    request: api.Request,
+    options: Options,
+    settings: Settings,
+    worker: Worker,
+    step: Step = lambda _: None,
 ) -> PassesCase:
+    """The first pass that is wrong for one program. Raises AssayError where inputs do not fit, or options."""
     if program.problem is not None or program.module is None:
         return PassesCase(program.name, Verdict.INVALID, program.problem or "no module")
     if (refused := refusal(program, settings)) is not None:

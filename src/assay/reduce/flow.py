@@ -1,0 +1,71 @@
+"""Loops, branches and calls: opened, run fewer times, carrying less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from assay.hlo.attributes import branches, called
+from assay.hlo.module import Computation, Instruction
+from assay.hlo.opcodes import CONTROL_FLOW
+from assay.isolate.graph.cut import running
+from assay.reduce.candidate import Candidate, tidied
+from assay.reduce.edit import inlined
+from assay.reduce.focus import possible
+from assay.reduce.search import Search
+
+GROWTH = 40
+"""Instructions that a body in the place of a call may add: they are taken out later."""
+
+
+def opened(search: Search) -> bool:
+    """The body of a loop, of a branch or of a call in its place, all of them or one."""
+    module = search.current.module
+    places = [(c, i) for c in running(module) for i in c.instructions if i.opcode in CONTROL_FLOW]
+    if not places:
+        return False
+
+    def made() -> Iterator[Candidate | None]:
+        if len(places) > 1:
+            yield possible(partial(_all_opened, search.current))
+        for computation, instruction in places:
+            for which in range(len(_bodies(instruction))):
+                yield possible(partial(_opened, search.current, computation, instruction, which))
+
+    found = False
+    while places and search.first(made(), grow=GROWTH) is not None:
+        found = True
+        module = search.current.module
+        places = [(c, i) for c in running(module) for i in c.instructions if i.opcode in CONTROL_FLOW]
+    return found
+
+
+def _bodies(instruction: Instruction) -> tuple[str, ...]:
+    """The computations that may stand in its place."""
+    if instruction.opcode == "conditional":
+        return branches(instruction)
+    return called(instruction)[-1:] if instruction.opcode == "call" else (instruction.attributes["body"],)
+
+
+def _opened(candidate: Candidate, computation: Computation, instruction: Instruction, which: int) -> Candidate:
+    module = candidate.module
+    callee = module.by_name[_bodies(instruction)[which]]
+    operands = instruction.operands if instruction.opcode != "conditional" else (instruction.operands[which + 1],)
+    made = inlined(module, module.by_name[computation.name], instruction, callee, operands)
+    return tidied(made, candidate.arguments, f"the body of {instruction.name}")
+
+
+def _all_opened(candidate: Candidate) -> Candidate:
+    """Every loop once, the first of each branch, every call."""
+    current = candidate
+    for _ in range(1000):
+        entry = current.module.entry
+        found = next((i for i in entry.instructions if i.opcode in CONTROL_FLOW), None)
+        if found is None:
+            break
+        current = _opened(current, entry, found, 0)
+    return Candidate(current.module, current.arguments, "the bodies of all loops, branches and calls")
+
+
+def carries(search: Search) -> bool:
+    return False

@@ -1,0 +1,209 @@
+"""Whether a candidate still shows what the program showed.
+
+First the cheap question: the verdict and its class, of one compilation and one run. Only where those are the same, the
+dear one: which pass made it wrong, and what it changed there. The culprit must stay the same pass, and among the
+opcodes that it changed there must be some that it changed in every candidate so far, so that no other bug takes the
+place of the one that was found.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from assay.checking import api
+from assay.checking.bounds import Settings, Step
+from assay.checking.judge import judge, refusal
+from assay.errors import AssayError
+from assay.hlo.module import Module
+from assay.hlo.printer import print_for_compiler
+from assay.hlo.types import check_module
+from assay.isolate.api import Options, first_wrong
+from assay.isolate.executable import BELOW
+from assay.oracle.verdict import FINDINGS, Verdict
+from assay.programs.program import Array, Program
+from assay.report.passes import PassesCase
+from assay.report.result import CaseResult
+from assay.toolchain import Worker
+from assay.toolchain.session import Kind
+
+_OPCODE = re.compile(r"^%?\S+ = (?:\([^)]*(?:\([^)]*\)[^)]*)*\)|\S+) ([a-z][a-z0-9-]*)\(")
+_NAMING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy", "fusion", "call"))
+"""Opcodes that say nothing of what a pass did."""
+_CHECK = re.compile(r"Check failed: .*|[\w/.]+\.(?:cc|h|cpp):\d+\].*")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What was seen. pass_: the first that is wrong, empty where none was found. opcodes: of what it changed there.
+    signature: of a crash, the line that says why, without its numbers. outputs: which are wrong.
+    """
+
+    verdict: Verdict
+    klass: str = ""
+    pass_: str = ""
+    opcodes: frozenset[str] = frozenset()
+    signature: str = ""
+    outputs: tuple[int, ...] = ()
+
+    def with_(self, other: Shown) -> Shown | None:
+        """What is known after `other` was seen of a candidate: None where that is another bug."""
+        mine = (self.verdict, self.klass, self.pass_, self.signature)
+        if mine != (other.verdict, other.klass, other.pass_, other.signature):
+            return None
+        common = self.opcodes & other.opcodes
+        if self.opcodes and not common:
+            return None
+        return replace(other, opcodes=common)
+
+    @property
+    def words(self) -> str:
+        where = f" ({self.pass_}{': ' if self.opcodes else ''}{', '.join(sorted(self.opcodes))})" if self.pass_ else ""
+        return f"{self.klass or self.verdict}{where}"
+
+
+def as_dict(shown: Shown) -> dict[str, Any]:
+    return {**asdict(shown), "opcodes": sorted(shown.opcodes), "outputs": list(shown.outputs)}
+
+
+def from_dict(data: Mapping[str, Any]) -> Shown:
+    more = {"opcodes": frozenset(data["opcodes"]), "outputs": tuple(data["outputs"])}
+    return Shown(**{**data, "verdict": Verdict(data["verdict"]), **more})
+
+
+@dataclass(slots=True)
+class Still:
+    """Called with a module and its arguments: what it shows, None where that is not the verdict and class looked for,
+    or where nothing can be said. May be called from as many threads at once as there are workers; never raises for
+    what is wrong with a candidate.
+
+    wanted: what was seen of the first that was looked at. tries: of one candidate, where what is looked for is not
+    seen each time. culprit: whether the pass counts.
+    """
+
+    request: api.Request
+    settings: Settings
+    workers: queue.LifoQueue[Worker]
+    versions: Mapping[str, str | None]
+    culprit: bool = True
+    tries: int = 1
+    wanted: Shown | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @staticmethod
+    @contextmanager
+    def open(request: api.Request, jobs: int = 2, culprit: bool = True, step: Step = lambda _: None) -> Iterator[Still]:
+        """With `jobs` workers of the request's toolchain. Raises AssayError where they do not start."""
+        workers: queue.LifoQueue[Worker] = queue.LifoQueue()
+        started: list[Worker] = []
+        with ExitStack() as stack:
+            versions: dict[str, str | None] = {}
+            for _ in range(jobs):
+                worker, versions = stack.enter_context(api.open_worker(request, step))
+                started.append(worker)
+                workers.put(worker)
+            settings = api.settings_for(request, versions)
+            try:
+                yield Still(request, settings, workers, versions, culprit)
+            finally:
+                if workers.qsize() < jobs:  # some are at work still, and nobody waits for what they find
+                    for worker in started:
+                        worker.kill()
+
+    def __call__(self, module: Module, arguments: Sequence[Array]) -> Shown | None:
+        worker = self.workers.get()
+        try:
+            found = None
+            for _ in range(self.tries):
+                found = self._look(worker, module, arguments)
+                if found is not None:
+                    break
+        finally:
+            self.workers.put(worker)
+        if found is not None:
+            with self._lock:
+                self.wanted = self.wanted or found
+        return found
+
+    def first(self, module: Module, arguments: Sequence[Array], step: Step = lambda _: None) -> Shown | None:
+        """As a call, for the program itself: where two runs differ, how often it is seen decides how often each
+        candidate is tried.
+        """
+        found = self(module, arguments)
+        if found is None or found.verdict != Verdict.NONDETERMINISTIC:
+            return found
+        runs = 8
+        step(f"looking {runs} times how often it is seen")
+        seen = 1 + sum(self(module, arguments) is not None for _ in range(runs))
+        self.tries = tries_for(seen, runs + 1)
+        return found
+
+    def _look(self, worker: Worker, module: Module, arguments: Sequence[Array]) -> Shown | None:
+        try:
+            check_module(module)
+            program = program_of(module, arguments, self.request)
+            if refusal(program, self.settings) is not None:
+                return None
+            with closing(api.target_for(program, self.request, worker, self.settings)) as target:
+                case = judge(program, arguments, "reduced", target, self.settings)
+            if case is None or case.verdict not in FINDINGS:
+                return None
+            shown = Shown(
+                case.verdict,
+                str(case.klass or ""),
+                signature=_signature(case.stderr_tail) if case.verdict == Verdict.CRASH else "",
+                outputs=_wrong(case),
+            )
+            wanted = self.wanted
+            if wanted is not None and (shown.verdict, shown.klass) != (wanted.verdict, wanted.klass):
+                return None
+            if not self.culprit or case.verdict == Verdict.NONDETERMINISTIC:
+                return shown
+            return _with_culprit(shown, first_wrong(program, self.request, Options(), self.settings, worker))
+        except AssayError:
+            return None  # refused, unsupported, over a limit: nothing was seen of the bug
+
+
+def tries_for(seen: int, runs: int) -> int:
+    """How often to look so that what was seen `seen` times of `runs` is missed in one of fifty: by Laplace's estimate
+    of how often it is seen.
+    """
+    rate = (seen + 1) / (runs + 2)
+    tries, missed = 1, 1.0 - rate
+    while missed > 0.02 and tries < 32:
+        tries, missed = tries + 1, missed * (1.0 - rate)
+    return tries
+
+
+def program_of(module: Module, arguments: Sequence[Array], request: api.Request) -> Program:
+    """A candidate as what the compiler is given."""
+    kind: Kind = "hlo-text"
+    if module.scheduled and api.generation_of(request.target) is None:
+        kind = "hlo-optimized"
+    text = print_for_compiler(module).encode()
+    return Program(module.name or "reduced", text, kind, module, tuple(arguments))
+
+
+def _wrong(case: CaseResult) -> tuple[int, ...]:
+    return tuple(output.index for output in case.outputs if output.outside or output.drift is not None)
+
+
+def _with_culprit(shown: Shown, case: PassesCase) -> Shown:
+    """A culprit that was found for another verdict is none of this one's."""
+    culprit = case.culprit
+    if culprit is None or case.verdict != shown.verdict:
+        return shown
+    texts = (*culprit.before, *culprit.after) if culprit.name != BELOW else ()
+    opcodes = {found[1] for text in texts if (found := _OPCODE.match(text))} - _NAMING
+    return replace(shown, pass_=culprit.name, opcodes=frozenset(opcodes))
+
+
+def _signature(lines: Sequence[str]) -> str:
+    """The line of a crash that says why, without addresses and other numbers."""
+    found = next((match[0] for line in lines if (match := _CHECK.search(line))), "")
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", found)[:200]
