@@ -29,7 +29,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import numpy as np
 from faults import KINDS
-from trials import Kernel, Trial, draw, trial
+from subject import Kernel
+from trials import Trial, draw, trial
 
 from assay.checking.api import Request
 from assay.emit import Order, emit

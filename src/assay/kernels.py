@@ -262,6 +262,8 @@ def inputs_of(operands: Operands, request: Request) -> Given:
 CLASSES = ("normal", "normal", "log-uniform", "stamps")
 SETS = 8
 """Sets of inputs, of these classes in turn: a maximum, say, hides a wrong row from most inputs."""
+ALONE = ("normal", "stamps")
+"""Classes of the sets that are drawn for a kernel alone; one where a program is run on few."""
 FEW, MORE_S, MORE_BYTES = 2, 10.0, 1 << 30
 """After so many sets no more are made where a program takes longer, or its kernels' inputs more memory; unless the
 number was asked for.
@@ -409,7 +411,22 @@ def handed(
             if files is not None and entry.kind not in ("simulated", "unwritten"):
                 more = "; --limit allows more" if entry.stop and entry.stop.trap is Trap.STEP_LIMIT else ""
                 missing.setdefault(files.name, f"{entry.kind} at its first stage: {entry.why}{more}")
+    if request.inputs is None and found.size <= MORE_BYTES:
+        for name, given in found.found.items():
+            given.extend(_alone_too(operands_of(module, found.instructions[name], dumped.dump.same), request, given))
     return found, missing
+
+
+def _alone_too(operands: Operands, request: Request, given: Sequence[Given]) -> Iterator[Given]:
+    """Sets drawn for the kernel alone, where any numbers do: no program shows what a stage makes of an operand that it
+    hands over as zeros. Integers may be indices, in a range that a stage may rely on.
+    """
+    if all(shape.dtype.is_float for shape in operands.inputs) and any(
+        pair.unwritten is None for one in given for pair in one.arrays
+    ):
+        for name in ALONE[: max(1, len(given) // FEW)]:
+            arrays = generate(operands.alone, request.seed, name)
+            yield Given(f"drawn for the kernel alone: {name}, seed {request.seed}", tuple(map(same, arrays)))
 
 
 def _arguments(module: Module, request: Request, sets: int) -> Iterator[tuple[str, list[Array]]]:

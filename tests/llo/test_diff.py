@@ -40,7 +40,7 @@ def test_honest_stages_agree_and_what_was_left_out_is_said(tmp_path):
         "01": "first", "02": "repeat", "13": "agrees", "42": "skipped", "44": "skipped", "63": "agrees", "66": "agrees",
     }  # fmt: skip
     assert next(s.why for s in found.stages if s.number == 44) == "unsupported: spseudo.reserve"
-    assert found.compared == 8 * 8 * 128
+    assert found.compared == (8 + 2) * 8 * 128
     assert found.unwritten == 0
 
 
@@ -92,7 +92,7 @@ def test_what_nobody_ever_wrote_is_not_compared(tmp_path):
     stages = {name: text.replace("[vmem:[%s2] sm:$0xff]", "[vmem:[%s2] sm:$0x7f]") for name, text in stages.items()}
     found = diffed(write(tmp_path, stages))
     assert found.verdict == "agree"
-    assert (found.compared, found.unwritten) == (8 * 7 * 128, 8 * 128)
+    assert (found.compared, found.unwritten) == (10 * 7 * 128, 10 * 128)
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,26 @@ def test_a_kernel_that_gets_what_nobody_wrote_has_nothing_to_say(tmp_path):
     assert found.unwritten > 0
 
 
+SWAPPED = planted("63-post-delay-converter", "%v3, %v4\n  %6", "%v4, %v3\n  %6")
+ALIKE = dumped.HLO.replace("subtract(%x, %y)", "subtract(%n, %y)").replace(
+    "  ROOT", "  %n = f32[8,128]{1,0:T(8,128)} bitcast(%y)\n  ROOT"
+)
+"""A parameter goes through another instruction first: the kernel's inputs are not the program's, y - y both ways."""
+
+
 def test_inputs_are_those_that_the_program_hands_on(tmp_path):
-    """A parameter goes through another instruction first: the kernel's input is not the program's."""
-    hlo = dumped.HLO.replace("subtract(%x, %y)", "subtract(%n, %y)").replace(
-        "  ROOT", "  %n = f32[8,128]{1,0:T(8,128)} bitcast(%y)\n  ROOT"
-    )
-    folder = write(tmp_path, planted("63-post-delay-converter", "%v3, %v4\n  %6", "%v4, %v3\n  %6"), hlo)
-    assert diffed(folder).verdict == "agree"  # y - y both ways: +0.0
+    """Integers may be indices of a promised range: none but the program's are used."""
+    stages = {name: text.replace("f32", "s32") for name, text in SWAPPED.items()}
+    found = diffed(write(tmp_path, stages, ALIKE.replace("f32", "s32")))
+    assert (found.verdict, found.compared) == ("agree", 8 * 8 * 128)
+
+
+def test_floats_that_no_program_hands_on_are_drawn_as_well(tmp_path):
+    """A pass that breaks a kernel is found though the program at hand would not show it."""
+    found = diffed(write(tmp_path, SWAPPED, ALIKE))
+    assert found.difference is not None
+    assert found.difference.stage == "63 post-delay-converter"
+    assert found.difference.inputs == "drawn for the kernel alone: normal, seed 0"
 
 
 def test_nan_is_nan_and_minus_zero_is_not_zero():

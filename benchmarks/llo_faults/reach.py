@@ -1,0 +1,168 @@
+"""Whether what a fault changes can reach a result: random bits are put wherever it changes something.
+
+A stage and the same with the fault run side by side. Lanes of vectors and masks that are not the same in both, and
+words that only one of the two stores, are random in further runs of either text. Where results stay what they are
+through all of them, nothing depends on what the fault changes; no maximum that was large enough on the inputs at hand
+hides it, and no rounding. Bytes below the lowest that differs stay: they may be another element of a packed type. Those
+above do not, for an exponent may be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from subject import Kernel
+
+from assay.llo import interpret
+from assay.llo.code import DST, IMM, OP, A, B, C, Code, D
+from assay.llo.diff import Given
+from assay.llo.files import Stage
+from assay.llo.listing import load
+from assay.llo.machine import LANES, SUBLANES, Machine, Outcome
+from assay.llo.semantics.table import BY_NUMBER, OPS
+from assay.llo.semantics.vector import spread
+from assay.llo.trace import Trace, trace_of
+
+MOST = 50_000
+"""Executions of instructions that differ, above which nothing is shown: 5 KiB each."""
+
+FROM = [np.uint32(0xFFFFFFFF << 8 * k & 0xFFFFFFFF) for k in range(4)]
+
+Bits = npt.NDArray[np.uint32]
+ALL = np.full((SUBLANES, LANES), 0xFFFFFFFF, np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """By one execution. where: the address, of a store. on: the bits that are made or stored. on, words: (8, 128)"""
+
+    where: tuple[int, ...]
+    on: Bits
+    words: Bits
+
+    def apart(self, other: _Made | None) -> Bits:
+        """The bits that are to be random, for the other does not make them alike. (8, 128)"""
+        if other is None or self.where != other.where:
+            return self.on
+        differ = self.words ^ other.words | self.on & ~other.on
+        lowest = np.select([differ >> np.uint32(8 * k) & np.uint32(255) != 0 for k in range(4)], FROM, np.uint32(0))
+        return self.on & lowest
+
+
+@dataclass(slots=True)
+class _Run:
+    """One stage. random: by place in the listing, for each execution in turn, the bits that are random.
+    made: by place, what each execution made before that, in the first of two runs. told: what each DMA was.
+    """
+
+    kernel: Kernel
+    stage: Stage
+    given: Given
+    places: frozenset[int]
+    random: Mapping[int, Sequence[Bits]] = field(default_factory=dict)
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    made: dict[int, list[_Made]] = field(default_factory=dict)
+    told: list[tuple[int, ...]] = field(default_factory=list)
+    _ran: bool = False
+
+    def results(self) -> list[bytes] | None:
+        """Of the first of the kernel's two runs; None where it stops."""
+        trace = trace_of(load(self.kernel.files, self.stage))
+        records = _records(trace, self.places)
+        result = self.kernel.run(
+            trace, self.given, lambda code, machine, limit: self._engine(code, machine, limit, records)
+        )
+        return None if result.stop is not None else [pair.first.tobytes() for pair in result.outputs]
+
+    def _engine(self, code: Code, machine: Machine, limit: int, watched: Mapping[int, int]) -> Outcome:
+        if self._ran:
+            return interpret.run(code, machine, limit)
+        self._ran = True
+        records = code.records.tolist()
+        dma = OPS["dma"].number
+
+        def hook(at: int) -> None:
+            if records[at][OP] == dma:
+                scalars = machine.s[records[at][A] : records[at][A] + 8]
+                self.told.append((*map(int, scalars), *records[at][B : D + 1]))
+            elif at in watched:
+                made = self.made.setdefault(watched[at], [])
+                one = _made(machine, records[at])
+                random = self.random.get(watched[at], ())
+                if len(made) < len(random):
+                    self._meddle(machine, records[at], random[len(made)])
+                made.append(one)
+
+        return interpret.run(code, machine, limit, hook)
+
+    def _meddle(self, machine: Machine, record: Sequence[int], bits: Bits) -> None:
+        op = BY_NUMBER[record[OP]]
+        file = machine.m if op.signature[0] == "M" else machine.v
+        before = file[record[DST]].copy()
+        words = self.rng.integers(0, 1 << 32, before.shape, dtype=np.uint32)
+        file[record[DST]] = (words & bits | before & ~bits).astype(before.dtype)
+        if op.signature[0] == "v":  # it stores once more, those words
+            op.run(machine, record)
+            file[record[DST]] = before
+
+
+def _records(trace: Trace, places: frozenset[int]) -> dict[int, int]:
+    """By record, the place of the instruction whose value it makes, or whose store it is."""
+    found = {}
+    for record, place in enumerate(trace.code.lines.tolist()):
+        op = BY_NUMBER[int(trace.code.records[record][OP])]
+        made = op.signature[:1] in ("V", "M") and trace.record_of(trace.did[place]) == record
+        if place in places and (made or op.name in ("vst", "vst.msk")):
+            found[record] = place
+    return found
+
+
+def _made(machine: Machine, record: Sequence[int]) -> _Made:
+    op = BY_NUMBER[record[OP]]
+    if op.signature[0] != "v":
+        mask = op.signature[0] == "M"
+        file = machine.m if mask else machine.v
+        return _Made((), ALL & np.uint32(15) if mask else ALL, file[record[DST]].astype(np.uint32))
+    on = np.where((int(machine.s[record[D]]) >> np.arange(SUBLANES) & 1 != 0)[:, None], ALL, np.uint32(0))
+    if op.name == "vst.msk":
+        on &= spread(machine.m[record[IMM]])
+    return _Made((int(machine.s[record[A]]), record[B], record[C]), on, machine.v[record[DST]].copy())
+
+
+def unreached(kernel: Kernel, faulty: Kernel, stage: Stage, planted: Stage, given: Given, rounds: int) -> bool:
+    """Whether results stay what they are, in so many rounds, with random bits in all that the fault changes. False
+    where that is not shown: too much differs, or what DMAs are told.
+    """
+    texts = ((kernel, stage), (faulty, planted))
+    before, after = (one.watched(of, given) for one, of in texts)
+    places = _apart(before, after)
+    if sum(before.did[place].times + after.did[place].times for place in places) > MOST:
+        return False
+    first = [_Run(one, of, given, places) for one, of in texts]
+    right = first[0].results()
+    if right is None or first[1].results() != right or first[0].told != first[1].told:
+        return False
+    random = [_lanes(a.made, b.made) for a, b in (first, first[::-1])]
+    rng = np.random.default_rng(0)
+    return all(
+        _Run(one, of, given, places, lanes, rng).results() == right
+        for _ in range(rounds)
+        for (one, of), lanes in zip(texts, random, strict=True)
+    )
+
+
+def _apart(before: Trace, after: Trace) -> frozenset[int]:
+    """Places in the listing of what is not done alike in both."""
+    pairs = enumerate(zip(before.did, after.did, strict=True))
+    return frozenset(place for place, (a, b) in pairs if (a.digest, a.times) != (b.digest, b.times))
+
+
+def _lanes(mine: Mapping[int, Sequence[_Made]], other: Mapping[int, Sequence[_Made]]) -> dict[int, list[Bits]]:
+    found = {}
+    for place, made in mine.items():
+        there = other.get(place, ())
+        found[place] = [one.apart(there[k] if k < len(there) else None) for k, one in enumerate(made)]
+    return found
