@@ -13,6 +13,8 @@ from assay.reduce.candidate import Candidate, tidied
 from assay.reduce.edit import inlined
 from assay.reduce.focus import possible
 from assay.reduce.search import Search
+from assay.reduce.signature import invariants, pruned_call, pruned_conditional, pruned_while, with_constant
+from assay.reduce.values import seen
 
 GROWTH = 40
 """Instructions that a body in the place of a call may add: they are taken out later."""
@@ -68,4 +70,24 @@ def _all_opened(candidate: Candidate) -> Candidate:
 
 
 def carries(search: Search) -> bool:
-    return False
+    """Loops, branches and calls that take and give less."""
+    before = search.current.size
+
+    def made() -> Iterator[Candidate | None]:
+        current, module = search.current, search.current.module
+        places = [(c, i) for c in running(module) for i in c.instructions if i.opcode in CONTROL_FLOW]
+        for where, instruction in places:
+            if instruction.opcode == "call":
+                yield possible(partial(pruned_call, current, where, instruction))
+            elif instruction.opcode == "conditional":
+                yield possible(partial(pruned_conditional, current, where, instruction))
+            else:
+                yield possible(partial(pruned_while, current, where, instruction))
+                values = seen(current, search.policy)
+                yield possible(partial(with_constant, current, where, instruction, values))
+                for index in invariants(module, where, instruction):
+                    yield possible(partial(with_constant, current, where, instruction, values, (index,)))
+
+    while search.first(made()) is not None:
+        pass
+    return search.current.size < before

@@ -13,7 +13,7 @@ from functools import partial
 from assay.errors import HloTypeError
 from assay.hlo.graph import users
 from assay.hlo.module import Computation
-from assay.hlo.shape import ArrayShape
+from assay.hlo.shape import ArrayShape, TupleShape, compatible
 from assay.reduce.candidate import Candidate
 from assay.reduce.edit import cut, outputs, replaced, with_constants
 from assay.reduce.search import Search
@@ -82,7 +82,7 @@ def _beginning(candidate: Candidate, place: int, search: Search) -> Candidate | 
     return possible(partial(cut, candidate, outputs(candidate), gone, seen(candidate, search.policy), words))
 
 
-def possible(make: Callable[[], Candidate]) -> Candidate | None:
+def possible(make: Callable[[], Candidate | None]) -> Candidate | None:
     """The candidate, None where there is none such."""
     try:
         return make()
@@ -174,9 +174,7 @@ def _in_place(computation: Computation, name: str) -> Iterator[str]:
 
 def _alike(computation: Computation, a: str, b: str) -> bool:
     one, other = computation.by_name[a].shape, computation.by_name[b].shape
-    if not isinstance(one, ArrayShape) or not isinstance(other, ArrayShape):
-        return False
-    return one.dtype is other.dtype and one.dims == other.dims
+    return isinstance(one, ArrayShape | TupleShape) and compatible(one, other)
 
 
 def _before(computation: Computation, a: str, b: str) -> bool:
