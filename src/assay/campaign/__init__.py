@@ -1,0 +1,1 @@
+"""Campaigns: programs are generated, checked in batches, and what is wrong is traced, reduced and stored."""

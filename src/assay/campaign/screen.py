@@ -1,0 +1,227 @@
+"""A batch of generated programs, each with a verdict: most agree, and only what does not is looked at alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from assay.campaign.batch import Lowered, Member, NotLowered, lower
+from assay.campaign.row import Row
+from assay.checking import api
+from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.judge import judge, refusal, same_bits
+from assay.checking.target import Evaluated, Executed
+from assay.checking.weigh import weigh
+from assay.errors import AssayError, ReferenceLimit, Unsupported
+from assay.inputs.generate import generate
+from assay.oracle.verdict import FINDINGS, Verdict
+from assay.programs.program import Array, Program
+from assay.report.result import CaseResult
+from assay.targets import cpu
+from assay.toolchain import RequestRefused, UserFileError, Worker, WorkerDied
+from assay.toolchain.outcomes import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A program that does not agree, as it was seen alone in a fresh process."""
+
+    member: Member
+    program: Program
+    arguments: tuple[Array, ...]
+    case: CaseResult
+
+
+@dataclass(slots=True)
+class Ran(Executed):
+    """A program whose results are known for what it is asked first: those of the batch that it was in."""
+
+    known: tuple[list[Array], list[Array]] = ((), ())  # type: ignore[assignment]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def outputs(
+        self, arguments: Sequence[Array], options: Mapping[str, str], seconds: dict[str, float], step: Step, twice: bool
+    ) -> tuple[list[Array], list[Array]]:
+        if options == self.options:
+            return self.known
+        return super(Ran, self).outputs(arguments, options, seconds, step, twice)
+
+
+@dataclass(slots=True)
+class Screen:
+    """What a process keeps between batches: a worker, and a second that is fresh for every suspect."""
+
+    request: api.Request
+    versions: dict[str, str | None] = field(default_factory=dict)
+    settings: Settings | None = None
+    worker: Worker | None = None
+    folder: Path = Path()
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    @staticmethod
+    def of(request: api.Request) -> Screen:
+        """Raises ToolchainError where the toolchain does not start."""
+        screen = Screen(request)
+        screen.worker, screen.versions = screen._open.enter_context(api.open_worker(request, lambda _: None))
+        screen.settings = api.settings_for(request, screen.versions)
+        screen.folder = Path(screen._open.enter_context(tempfile.TemporaryDirectory(prefix="assay-fuzz-")))
+        return screen
+
+    def close(self) -> None:
+        self._open.close()
+
+    def batch(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
+        """A row for each, and those that do not agree."""
+        assert self.worker is not None
+        try:
+            lowered = lower(members, wide, self.worker, self.folder, self.request.target)
+        except (NotLowered, UserFileError, RequestRefused) as error:
+            if len(members) == 1:
+                return [_row(members[0], Verdict.INVALID, f"does not lower: {one_line(str(error))}")], []
+            return self._halves(members, wide)
+        except WorkerDied as death:
+            if len(members) == 1:
+                return [
+                    _row(members[0], Verdict.UNVERIFIED, f"the worker ended while it lowered it: {death.detail}")
+                ], []
+            return self._halves(members, wide)
+        return self._judged(members, wide, lowered)
+
+    def _halves(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
+        """What hinders a batch is one program, which is to cost the others nothing."""
+        middle = len(members) // 2
+        rows, suspects = self.batch(members[:middle], wide)
+        more, others = self.batch(members[middle:], wide)
+        return rows + more, suspects + others
+
+    def _judged(self, members: Sequence[Member], wide: bool, lowered: Lowered) -> tuple[list[Row], list[Suspect]]:
+        rows: dict[int, Row] = {}
+        given: dict[int, list[Array]] = {}
+        for member, program in zip(members, lowered.programs, strict=True):
+            assert program.module is not None and self.settings is not None
+            try:
+                if (refused := refusal(program, self.settings)) is not None:
+                    rows[member.number] = _row(member, refused.verdict, refused.why)
+                given[member.number] = generate(program.module, member.number, member.inputs)
+            except AssayError as error:
+                rows[member.number] = _row(member, Verdict.UNVERIFIED, one_line(str(error)))
+        if len(given) < len(members):
+            left = [m for m in members if m.number in given]
+            more, suspects = self.batch(left, wide) if left else ([], [])
+            return [*rows.values(), *more], suspects
+        try:
+            first, second = self._run(lowered, [a for m in members for a in given[m.number]])
+        except (RequestRefused, WorkerDied, AssayError):
+            if len(members) > 1:
+                return self._halves(members, wide)
+            return self._alone(members[0], lowered.programs[0], given[members[0].number])
+        suspects: list[Suspect] = []
+        at = 0
+        for member, program in zip(members, lowered.programs, strict=True):
+            count = len(member.plan.results)
+            own = first[at : at + count], second[at : at + count]
+            at += count
+            if member.number in rows:
+                continue
+            row = self._screened(member, program, given[member.number], own)
+            if row is None:
+                found, suspect = self._alone(member, program, given[member.number])
+                rows[member.number] = found[0]
+                suspects += suspect
+            else:
+                rows[member.number] = row
+        return list(rows.values()), suspects
+
+    def _run(self, lowered: Lowered, arguments: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """Results of all, of two runs."""
+        assert self.worker is not None and self.settings is not None
+        program = Program("batch", lowered.payload, "stablehlo", lowered.module)
+        if (generation := api.generation_of(self.request.target)) is not None:
+            evaluated = Evaluated(self.worker, program, self.settings, generation, self.request.flags)
+            return evaluated.outputs(arguments, self.settings.options, {}, lambda _: None, twice=False)
+        compiled = cpu.compile(self.worker, lowered.payload, "stablehlo", self.settings.options)
+        try:
+            first = cpu.run(self.worker, compiled, arguments)
+            return first, cpu.run(self.worker, compiled, arguments)
+        finally:
+            self.worker.release(compiled)
+
+    def _screened(
+        self, member: Member, program: Program, arguments: list[Array], outputs: tuple[list[Array], list[Array]]
+    ) -> Row | None:
+        """The row where nothing is wrong, or nothing can be said; None where it is to be looked at alone."""
+        assert self.worker is not None and self.settings is not None
+        if api.generation_of(self.request.target) is None:
+            target = Ran(self.worker, program, known=outputs, options=self.settings.options)
+            case = judge(program, arguments, member.inputs, target, self.settings)
+            target.close()
+            assert case is not None
+            return None if case.verdict in FINDINGS else _row_of(member, case, outputs[0])
+        assert program.module is not None
+        try:
+            bounds = Bounds(program.module, arguments, self.settings)
+            weighed = weigh(bounds, outputs[0])
+        except (Unsupported, ReferenceLimit) as error:
+            return _row(
+                member, Verdict.UNVERIFIED, f"unsupported: {error}" if isinstance(error, Unsupported) else str(error)
+            )
+        if weighed.outside:
+            return None
+        elements = sum(c.elements for c in weighed.comparisons)
+        undecided = sum(c.undecided for c in weighed.comparisons)
+        if elements and elements == undecided:
+            return _row(
+                member, Verdict.UNVERIFIED, "every element is undecided: the reference cannot say what is right"
+            )
+        return replace(_row(member, Verdict.AGREE, ""), **_about(outputs[0]))  # type: ignore[arg-type]
+
+    def _alone(self, member: Member, program: Program, arguments: Sequence[Array]) -> tuple[list[Row], list[Suspect]]:
+        """Its own compilation, in a fresh process."""
+        case = judged_alone(program, arguments, member.inputs, self.request)
+        row = _row_of(member, case, ())
+        return [row], [Suspect(member, program, tuple(arguments), case)] if case.verdict in FINDINGS else []
+
+
+def judged_alone(program: Program, arguments: Sequence[Array], inputs: str, request: api.Request) -> CaseResult:
+    """The verdict on one program by a worker that has done nothing else."""
+    with api.open_worker(request, lambda _: None) as (worker, versions):
+        settings = api.settings_for(request, versions)
+        try:
+            target = api.target_for(program, request, worker, settings)
+            case = judge(program, arguments, inputs, target, settings)
+        except AssayError as error:
+            return CaseResult(program.name, inputs, Verdict.UNVERIFIED, one_line(str(error)))
+    assert case is not None
+    return case
+
+
+def _row(member: Member, verdict: Verdict, why: str, klass: str = "") -> Row:
+    elements = sum(node.type.size for node in member.plan.nodes)
+    return Row(member.number, verdict, why, klass, member.plan.operations, elements)
+
+
+def _row_of(member: Member, case: CaseResult, outputs: Sequence[Array]) -> Row:
+    row = _row(member, case.verdict, case.why, str(case.klass or ""))
+    return replace(row, **_about(outputs)) if outputs else row  # type: ignore[arg-type]
+
+
+def _about(outputs: Sequence[Array]) -> dict[str, bool]:
+    """Whether all is finite, and whether every result of more than one element is one value throughout."""
+    finite, constant, several = True, True, False
+    for array in outputs:
+        if array.dtype.kind in "fc" or array.dtype.kind == "V":
+            finite = finite and bool(
+                np.isfinite(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)).all()
+            )
+        if array.size > 1:
+            several = True
+            constant = constant and bool((array == array.flat[0]).all())
+    return {"finite": finite, "constant": several and constant}
+
+
+assert same_bits is not None

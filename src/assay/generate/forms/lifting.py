@@ -1,0 +1,242 @@
+"""Combinators: programs inside programs, behind calls, loops, branches and jax's own transformations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from assay.generate.form import Hole, Made, Site, form
+from assay.generate.grammar import Grammar
+from assay.generate.plan import Plan
+from assay.generate.types import Type, python
+
+
+def body(
+    site: Site,
+    roots: list[Type],
+    given: list[Type] | None = None,
+    smooth: bool = False,
+    most: int = 6,
+    innermost: bool = False,
+) -> Plan:
+    """A computation of a few operations with these results. innermost: whether it has no bodies of its own."""
+    from assay.generate.grow import grow
+
+    grammar = site.grammar
+    if smooth and not grammar.differentiable:
+        grammar = _smooth(grammar)
+    budget = site.draw.between(1, max(min(most, site.budget), 1))
+    return grow(site.draw, grammar, roots, budget, grammar.depth if innermost else site.depth + 1, given or [])
+
+
+@lru_cache(maxsize=64)
+def _smooth(grammar: Grammar) -> Grammar:
+    return replace(grammar, differentiable=True)
+
+
+def names(count: int, first: int = 0) -> str:
+    return ", ".join(f"{{{i}}}" for i in range(first, first + count))
+
+
+def holes(types: tuple[Type, ...]) -> tuple[Hole, ...]:
+    return tuple(Hole(t) for t in types)
+
+
+@form("jit", "lifting", "any", weight=2.0, lifts=True)
+def _jit(site: Site, out: Type) -> Made:
+    """A call that lowering does not inline; constants given to it are literals behind a call."""
+    inner = body(site, [out])
+    types = inner.parameter_types
+    return Made(holes(types), f"jax.jit({{f0}})({names(len(types))})[0]", (inner,))
+
+
+@form("remat", "lifting", "any", weight=0.4, lifts=True)
+def _remat(site: Site, out: Type) -> Made:
+    inner = body(site, [out])
+    types = inner.parameter_types
+    return Made(holes(types), f"jax.checkpoint({{f0}})({names(len(types))})[0]", (inner,))
+
+
+@form("vmap", "lifting", "any", weight=1.6, lifts=True)
+def _vmap(site: Site, out: Type) -> Made | None:
+    if out.rank == 0 or out.dims[0] == 0:
+        return None
+    at = site.draw.below(out.rank)
+    size = out.dims[at]
+    inner = body(site, [out.shaped((*out.dims[:at], *out.dims[at + 1 :]))])
+    axes: list[str] = []
+    types: list[Type] = []
+    for i, type_ in enumerate(inner.parameter_types):
+        if (site.draw.chance(0.3) and not (i == 0)) or type_.size * size > site.grammar.most:
+            axes.append("None")
+            types.append(type_)
+        else:
+            axis = site.draw.between(0, type_.rank)
+            axes.append(str(axis))
+            types.append(type_.shaped((*type_.dims[:axis], size, *type_.dims[axis:])))
+    if all(a == "None" for a in axes):
+        return None
+    text = f"jax.vmap({{f0}}, in_axes=({', '.join(axes)},), out_axes={at})({names(len(types))})[0]"
+    return Made(tuple(map(Hole, types)), text, (inner,))
+
+
+@form("scan", "lifting", "any", weight=1.4, lifts=True)
+def _scan(site: Site, out: Type) -> Made | None:
+    """One carry and one array of rows; the result is the last carry or all the rows."""
+    draw = site.draw
+    stacked = out.rank > 0 and out.dims[0] <= 9 and draw.chance(0.5)
+    length = out.dims[0] if stacked else draw.pick((0, 1, 2, 3, 5))
+    carry = site.grammar.type(draw) if stacked else out
+    row = out.shaped(out.dims[1:]) if stacked else out
+    if carry.size * 8 > site.grammar.most or row.size * 8 > site.grammar.most:
+        return None
+    inner = body(site, [carry, row], [carry, row], most=5)
+    types = inner.parameter_types
+    rows = row.shaped((length, *row.dims))
+    free = names(len(types) - 2, 2)
+    call = f"{{f0}}(c, x{', ' + free if free else ''})"
+    more = draw.pick(("", "", ", reverse=True", ", unroll=2")) if length else ""
+    text = f"lax.scan(lambda c, x: {call}, {{0}}, {{1}}, length={length}{more})[{1 if stacked else 0}]"
+    return Made((Hole(carry), Hole(rows), *holes(types[2:])), text, (inner,))
+
+
+@form("fori_loop", "lifting", "any", weight=1.2, lifts=True)
+def _fori(site: Site, out: Type) -> Made | None:
+    """Trips known beforehand or not; none, one, or a number that a step does not divide."""
+    if out.size * 4 > site.grammar.most:
+        return None
+    inner = body(site, [out], [out], most=5)
+    types = inner.parameter_types
+    free = names(len(types) - 1, 1)
+    call = f"{{f0}}(c{', ' + free if free else ''})[0]"
+    trips = site.draw.pick((0, 1, 2, 3, 5))
+    if site.draw.chance(0.7):
+        return Made(
+            holes(types),
+            f"lax.fori_loop({site.draw.pick((0, 0, 1)) if trips else 0}, {trips}, lambda i, c: {call}, {{0}})",
+            (inner,),
+        )
+    bound = f"lax.clamp(np.int32(0), {{{len(types)}}}, np.int32({trips}))"
+    return Made((*holes(types), Hole(Type("s32"))), f"lax.fori_loop(0, {bound}, lambda i, c: {call}, {{0}})", (inner,))
+
+
+@form("while_loop", "lifting", "any", weight=0.9, lifts=True, smooth=False)
+def _while(site: Site, out: Type) -> Made | None:
+    """Counts in steps that need not divide the bound, in a type that may be narrow and unsigned."""
+    if out.size * 4 > site.grammar.most:
+        return None
+    inner = body(site, [out], [out], most=5)
+    types = inner.parameter_types
+    free = names(len(types) - 1, 1)
+    counter = python(site.grammar.dtype(site.draw, ("s32", "u8", "s8", "u32", "s16")))
+    step, bound = site.draw.pick((1, 2, 3)), site.draw.pick((0, 1, 4, 5, 7))
+    start = site.draw.pick((0, 0, 1, 3))
+    text = (
+        f"lax.while_loop(lambda s: s[0] < np.array({bound}, {counter}), "
+        f"lambda s: (s[0] + np.array({step}, {counter}), {{f0}}(s[1]{', ' + free if free else ''})[0]), "
+        f"(np.array({start}, {counter}), {{0}}))[1]"
+    )
+    return Made(holes(types), text, (inner,))
+
+
+@form("cond", "lifting", "any", weight=1.2, lifts=True)
+def _cond(site: Site, out: Type) -> Made:
+    first = body(site, [out], most=4)
+    second = body(site, [out], list(first.parameter_types), most=4)
+    types = second.parameter_types
+    count = len(first.parameters)
+    text = f"lax.cond({{0}}, lambda *a: {{f0}}(*a[:{count}]), {{f1}}, {names(len(types), 1)})[0]"
+    if not types:
+        text = "lax.cond({0}, {f0}, {f1})[0]"
+    return Made((Hole(Type("pred")), *holes(types)), text, (first, second))
+
+
+@form("switch", "lifting", "any", weight=0.7, lifts=True)
+def _switch(site: Site, out: Type) -> Made:
+    """The index is clamped into range."""
+    first = body(site, [out], most=3)
+    second = body(site, [out], list(first.parameter_types), most=3)
+    third = body(site, [out], list(second.parameter_types), most=3)
+    types = third.parameter_types
+    a, b = len(first.parameters), len(second.parameters)
+    branches = f"[lambda *a: {{f0}}(*a[:{a}]), lambda *a: {{f1}}(*a[:{b}]), {{f2}}]"
+    return Made(
+        (Hole(Type("s32")), *holes(types)),
+        f"lax.switch({{0}}, {branches}, {names(len(types), 1)})[0]",
+        (first, second, third),
+    )
+
+
+@form("map", "lifting", "any", weight=0.7, lifts=True)
+def _map(site: Site, out: Type) -> Made | None:
+    if out.rank == 0 or not 0 < out.dims[0] <= 9:
+        return None
+    row = out.shaped(out.dims[1:])
+    given = row if site.draw.chance(0.6) else Type(site.grammar.dtype(site.draw), row.dims)
+    inner = body(site, [row], [given], most=5)
+    types = inner.parameter_types
+    free = names(len(types) - 1, 1)
+    rows = given.shaped((out.dims[0], *given.dims))
+    return Made(
+        (Hole(rows), *holes(types[1:])),
+        f"lax.map(lambda x: {{f0}}(x{', ' + free if free else ''})[0], {{0}})",
+        (inner,),
+    )
+
+
+@form("grad", "lifting", "f32 f64 bf16", weight=1.3, lifts=True)
+def _grad(site: Site, out: Type) -> Made | None:
+    """Of a sum of sines, so that cotangents differ from element to element."""
+    root = Type(out.dtype, site.grammar.dims(site.draw, site.draw.between(0, 2), 256))
+    inner = body(site, [root], [out], smooth=True, most=5)
+    types = inner.parameter_types
+    free = names(len(types) - 1, 1)
+    text = f"jax.grad(lambda x: jnp.sum(jnp.sin({{f0}}(x{', ' + free if free else ''})[0])))({{0}})"
+    return Made(holes(types), text, (inner,))
+
+
+@form("jvp", "lifting", "f32 f64 bf16", weight=0.8, lifts=True)
+def _jvp(site: Site, out: Type) -> Made:
+    inner = body(site, [out], [out], smooth=True, most=5)
+    types = inner.parameter_types
+    free = names(len(types) - 1, 2)
+    text = (
+        f"jax.jvp(lambda x: {{f0}}(x{', ' + free if free else ''})[0], ({{0}},), ({{1}},))[{site.draw.pick((1, 1, 0))}]"
+    )
+    return Made((Hole(out), Hole(out), *holes(types[1:])), text, (inner,))
+
+
+@form("custom_jvp", "lifting", "float", weight=0.4, lifts=True)
+def _custom_jvp(site: Site, out: Type) -> Made | None:
+    inner = body(site, [out], [out], most=4)
+    if len(inner.parameters) != 1:
+        return None
+    text = "(lambda f: (f.defjvps(lambda t, y, x: t), f)[1])(jax.custom_jvp(lambda x: {f0}(x)[0]))({0})"
+    return Made((Hole(out),), text, (inner,))
+
+
+@form("shard_map", "lifting", "float int", weight=0.3, lifts=True, targets=("cpu",))
+def _shard_map(site: Site, out: Type) -> Made | None:
+    """On a mesh of one device."""
+    if site.depth:
+        return None  # meshes do not nest
+    inner = body(site, [out], [out], most=4, innermost=True)
+    types = inner.parameter_types
+    specs = f"({', '.join(['jax.sharding.PartitionSpec()'] * len(types))},)"
+    mesh = "jax.sharding.Mesh(np.array(jax.devices('cpu')[:1]), ('i',))"
+    place = (
+        "getattr(jax, 'shard_map', None) or __import__('jax.experimental.shard_map', fromlist=['shard_map']).shard_map"
+    )
+    text = f"({place})({{f0}}, mesh={mesh}, in_specs={specs}, out_specs=(jax.sharding.PartitionSpec(),))({names(len(types))})[0]"
+    return Made(holes(types), text, (inner,))
+
+
+@form("collective over vmap", "lifting", "f32 s32", weight=0.4, smooth=False)
+def _collective(site: Site, out: Type) -> Made | None:
+    """A named axis of vmap, over which jax reduces."""
+    size = site.draw.pick((1, 2, 3, 5))
+    if out.size * size > site.grammar.most:
+        return None
+    operand = out.shaped((size, *out.dims))
+    name = site.draw.pick(("psum", "pmax", "pmin"))
+    return Made((Hole(operand),), f"jax.vmap(lambda x: lax.{name}(x, 'v'), axis_name='v')({{0}})[0]")

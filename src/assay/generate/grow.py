@@ -1,0 +1,158 @@
+"""Grows a plan from the types of its results backwards: every hole is filled with an operation that gives its type,
+which opens holes for its operands, until none of the budget is left and the rest are parameters and constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from assay.generate.draw import Draw, running
+from assay.generate.form import REGISTRY, Form, Hole, Made, Site
+from assay.generate.grammar import Grammar
+from assay.generate.leaves import constant
+from assay.generate.plan import Node, Plan
+from assay.generate.types import Type
+
+TRIES = 6
+"""Forms asked for one hole before it is left to be a parameter."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    hole: Hole
+    node: str = ""
+    operands: tuple[int, ...] = ()
+    text: str = ""
+    bodies: tuple[Plan, ...] = ()
+    filled: bool = False
+
+
+@dataclass(slots=True)
+class _Growth:
+    draw: Draw
+    grammar: Grammar
+    depth: int
+    slots: list[_Slot] = field(default_factory=list)
+    open: list[int] = field(default_factory=list)
+
+    def hole(self, hole: Hole) -> int:
+        """A slot for the hole: now and then one that is there already and not yet filled, so that no cycle comes."""
+        if self.draw.chance(self.grammar.shared):
+            fitting = [i for i in self.open if self.slots[i].hole.type == hole.type]
+            if fitting:
+                at = self.draw.pick(fitting)
+                if hole.leaf:
+                    self.slots[at].hole = hole
+                return at
+        self.slots.append(_Slot(hole))
+        self.open.append(len(self.slots) - 1)
+        return len(self.slots) - 1
+
+    def fill(self, budget: int) -> int:
+        """Fills one open slot; returns the operations that this took, 0 where none was found for it."""
+        growing = [i for i in self.open if not self.slots[i].hole.leaf]
+        if not growing:
+            return 0
+        # The newest half of the time, so that chains come about as well as bushes.
+        at = growing[-1] if self.draw.chance(0.5) else self.draw.pick(growing)
+        slot = self.slots[at]
+        self.open.remove(at)
+        if (found := choose(self.draw, self.grammar, slot.hole.type, self.depth, budget)) is None:
+            self.open.insert(0, at)
+            slot.hole = Hole(slot.hole.type, leaf=True)
+            return 0
+        name, made = found
+        slot.node, slot.text, slot.bodies, slot.filled = name, made.text, made.bodies, True
+        slot.operands = tuple(self.hole(operand) for operand in made.operands)
+        return 1 + sum(body.operations for body in made.bodies)
+
+    def plan(self, roots: Sequence[int], given: Sequence[Type]) -> Plan:
+        """Closes what is open with parameters and constants. given: parameters that there are in any case."""
+        parameters = [_Slot(Hole(type_)) for type_ in given]
+        fresh: list[_Slot] = list(parameters)
+        leaves: dict[int, _Slot] = {}
+        for at in sorted(self.open):
+            hole = self.slots[at].hole
+            fitting = [p for p in fresh if p.hole.type == hole.type]
+            if fitting and self.draw.chance(0.75 if given else 0.4):
+                leaves[at] = self.draw.pick(fitting)
+            elif not hole.leaf and fresh and self.draw.chance(self.grammar.constants):
+                slot = self.slots[at]
+                slot.node, slot.text = constant(self.draw, hole.type)
+            else:
+                leaves[at] = _Slot(hole)
+                fresh.append(leaves[at])
+        return _ordered(self.slots, roots, leaves, fresh)
+
+
+def choose(draw: Draw, grammar: Grammar, type_: Type, depth: int, budget: int) -> tuple[str, Made] | None:
+    """A form that gives the type, with what it made of it; None where none of those tried can."""
+    forms, cumulative = candidates(grammar, type_.dtype, depth < grammar.depth and budget > 1)
+    if not forms:
+        return None
+    site = Site(draw, grammar, depth, budget)
+    for _ in range(TRIES):
+        chosen = draw.weighted(forms, cumulative)
+        made = chosen.inverse(site, type_)
+        if made is not None and all(hole.type.size <= grammar.most for hole in made.operands):
+            return chosen.name, made
+    return None
+
+
+@lru_cache(maxsize=4096)
+def candidates(grammar: Grammar, dtype: str, lifts: bool) -> tuple[list[Form], list[float]]:
+    """The forms that can give an element type, and the running sums of their weights."""
+    found = []
+    for known in REGISTRY.forms.values():
+        if dtype not in known.results or grammar.target not in known.targets or (known.lifts and not lifts):
+            continue
+        if grammar.only and not {known.name, known.family} & grammar.only:
+            continue
+        if grammar.differentiable and not known.smooth:
+            continue
+        weight = known.weight * grammar.forms.get(known.name, grammar.forms.get(known.family, 1.0))
+        if weight > 0:
+            found.append((known, weight))
+    return [form for form, _ in found], running([weight for _, weight in found])
+
+
+def grow(
+    draw: Draw, grammar: Grammar, roots: Sequence[Type], budget: int, depth: int = 0, given: Sequence[Type] = ()
+) -> Plan:
+    """A plan with results of these types and about `budget` operations.
+
+    given: types of parameters that it has in any case, in this order; others follow.
+    """
+    growth = _Growth(draw, grammar, depth)
+    results = [growth.hole(Hole(type_)) for type_ in roots]
+    left = budget
+    stuck = 0
+    while left > 0 and growth.open and stuck < 8:
+        spent = growth.fill(left)
+        stuck = stuck + 1 if spent == 0 else 0
+        left -= spent
+    return growth.plan(results, given)
+
+
+def _ordered(slots: list[_Slot], roots: Sequence[int], leaves: dict[int, _Slot], parameters: list[_Slot]) -> Plan:
+    """Nodes with operands first: parameters, then the rest by depth-first search from the results."""
+    nodes = [Node(slot.hole.type, "") for slot in parameters]
+    number = {id(slot): i for i, slot in enumerate(parameters)}
+    place: dict[int, int] = {at: number[id(slot)] for at, slot in leaves.items()}
+    for root in roots:
+        stack = [root]
+        while stack:
+            at = stack[-1]
+            slot = slots[at]
+            waiting = [o for o in slot.operands if o not in place] if at not in place else []
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            if at not in place:
+                operands = tuple(place[o] for o in slot.operands)
+                nodes.append(Node(slot.hole.type, slot.node, operands, slot.text, slot.bodies))
+                place[at] = len(nodes) - 1
+    return Plan(tuple(nodes), tuple(range(len(parameters))), tuple(place[root] for root in roots))

@@ -1,0 +1,31 @@
+"""One program of a seed: number, choices and plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import assay.generate.forms  # noqa: F401  (fills the registry)
+from assay.generate.draw import Draw, generator
+from assay.generate.grammar import Grammar
+from assay.generate.grow import grow
+from assay.generate.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """choices: what makes the same plan again from the same grammar."""
+
+    plan: Plan
+    choices: tuple[int, ...]
+
+
+def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int] = ()) -> Generated:
+    """A program of about so many operations. key: what it is called by; the same key gives the same program.
+    choices: taken first, as far as they go.
+    """
+    draw = Draw(generator(key), choices)
+    count = draw.pick(grammar.roots)
+    roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
+    plan = grow(draw, grammar, roots, operations)
+    return Generated(plan, tuple(draw.made))
