@@ -51,12 +51,14 @@ class Database:
 
     def insert_missing(self, connection: Connection, table: sa.Table, values: dict[str, Any]) -> bool:
         """Whether the row is new; one that is there already stays as it is."""
-        if self.is_sqlite:
-            from sqlalchemy.dialects.sqlite import insert
-        else:
-            from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
-        result = connection.execute(insert(table).values(values).on_conflict_do_nothing())
-        return result.rowcount == 1
+        if self.is_sqlite:  # an old one knows no RETURNING
+            from sqlalchemy.dialects import sqlite
+
+            return connection.execute(sqlite.insert(table).values(values).on_conflict_do_nothing()).rowcount == 1
+        from sqlalchemy.dialects import postgresql
+
+        inserted = postgresql.insert(table).values(values).on_conflict_do_nothing().returning(sa.literal(1))
+        return connection.execute(inserted).first() is not None
 
     def close(self) -> None:
         self.engine.dispose()

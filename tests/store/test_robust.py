@@ -1,0 +1,355 @@
+"""Kills, full disks, locks and two writers: nothing lost, nothing double, one line, and it goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from assay.errors import StoreError
+from assay.oracle.verdict import MismatchClass, Verdict
+from assay.store import tables
+from assay.store.api import open_store
+from assay.store.database import Database
+from assay.store.finding import Culprit, Finding, Origin
+
+BIG = 1 << 18
+CALLS = 3000
+
+
+def finding(number: int) -> Finding:
+    culprit = Culprit(f"pass-{'abc'[number % 3]}", "", "add", "negated")
+    origin = Origin("c0", 1, number)
+    return Finding(Verdict.MISMATCH, "cpu", "jax==0.10.2", MismatchClass.MISCOMPILE, culprit=culprit, origin=origin)
+
+
+def files(number: int) -> dict[str, bytes]:
+    return {"module.hlo": b"HloModule m%d" % number, "inputs.npz": bytes([number % 251]) * 20_000}
+
+
+def whole(place: str | Path, acknowledged: int) -> int:
+    """Asserts that the first so many are there, and each as a whole; how many there are."""
+    with open_store(place) as store:
+        found = store.findings()
+        numbers = sorted(f.origin.number for f in found)
+        assert numbers == list(range(len(numbers)))
+        assert len(numbers) >= acknowledged
+        for one in found:
+            assert {name: store.read(one, name) for name in one.artifacts} == files(one.origin.number)
+        assert sum(bucket.count for bucket in store.buckets()) == len(found)
+        assert store.campaign(1, {}).progress.get("next", 0) <= len(found)
+        return len(found)
+
+
+# ---- kill -9
+
+
+def campaign(place: Path, told: int, begun) -> None:
+    """Adds findings for ever, a byte for each that is stored; calls `begun` after the first."""
+    with open_store(place) as store:
+        mine = store.campaign(1, {})
+        number = mine.progress.get("next", 0)
+        while True:
+            store.add(finding(number), files(number))
+            os.write(told, b".")
+            number += 1
+            mine.save({"next": number})
+            begun()
+            begun = do_nothing
+
+
+def do_nothing(*_: int) -> None:
+    pass
+
+
+def killed(place: Path, kill=do_nothing, begun=do_nothing) -> int:
+    """Runs `campaign` in a child, which `kill` ends or it itself when it has begun; how many it told of."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            campaign(place, writer, begun)
+        finally:
+            os._exit(9)
+    os.close(writer)
+    kill(child)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), status
+    told = b""
+    while part := os.read(reader, 1 << 16):
+        told += part
+    os.close(reader)
+    return len(told)
+
+
+@pytest.mark.parametrize("times", [12, pytest.param(60, marks=pytest.mark.slow)])
+def test_kill_at_any_time(tmp_path, times):
+    place, draw = tmp_path / "store", random.Random(times)
+
+    def kill(child: int) -> None:
+        signal.sigtimedwait([], draw.random() * 0.15)
+        os.kill(child, signal.SIGKILL)
+
+    known = 0
+    for _ in range(times):
+        begun = known if known else 0
+        told = killed(place, kill)
+        # What it begins with may be a finding that was stored and not told, or not noted in its progress.
+        known = whole(place, max(begun, begun + told - 2))
+    assert known > times / 2
+
+
+@pytest.mark.parametrize("step", [97, pytest.param(17, marks=pytest.mark.slow)])
+def test_kill_at_each_call_of_an_add(tmp_path, step):
+    """The child ends itself at its n-th call of C code after the first finding, in the next or the one after it."""
+    place = tmp_path / "store"
+    told = []
+    for at in range(1, CALLS, step):
+        left = at
+
+        def count(frame, event, argument):
+            nonlocal left
+            left -= event == "c_call"
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        told.append(killed(place, begun=lambda count=count: sys.setprofile(count)))
+        assert whole(place, sum(told) - len(told)) <= sum(told) + 1
+    assert set(told) == {1, 2}  # before the end of the next and after it
+
+
+# ---- full disk
+
+
+def in_child(work) -> str:
+    """What `work` says, run in a process of its own, whose limits may be set."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        said = "nothing"
+        try:
+            said = work() or "nothing"
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    said = b""
+    while part := os.read(reader, 1 << 16):
+        said += part
+    os.close(reader)
+    os.waitpid(child, 0)
+    return said.decode()
+
+
+def limit(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def test_an_artifact_that_does_not_fit(tmp_path):
+    place = tmp_path / "store"
+    with open_store(place) as store:
+        store.add(finding(0), files(0))
+
+    def work() -> None:
+        with open_store(place) as store:
+            limit(BIG // 2)
+            store.add(finding(1), files(1) | {"report.json": b"x" * BIG})
+
+    said = in_child(work)
+    assert said.startswith("StoreError: ")
+    assert "make room and start again" in said
+    assert "\n" not in said
+    assert not [p for p in (place / "artifacts").rglob("*") if p.is_file() and p.stat().st_size == BIG // 2]
+    assert whole(place, 1) == 1
+    with open_store(place) as store:
+        assert store.add(finding(1), files(1))
+    assert whole(place, 2) == 2
+
+
+@pytest.mark.parametrize("room", [0, 1000, 9000, 30_000])
+def test_a_database_that_cannot_grow(tmp_path, room):
+    place = tmp_path / "store"
+    with open_store(place) as store:
+        store.add(finding(0), {"module.hlo": b"HloModule m0"})
+    size = max(p.stat().st_size for p in place.glob("findings.db*"))
+
+    def work() -> str:
+        with open_store(place) as store:
+            limit(size + room if room else 4096)
+            for number in range(1, 200):
+                try:
+                    store.add(finding(number), {"module.hlo": b"HloModule m%d" % number})
+                except StoreError as error:
+                    return f"{number} {error}"
+        return "never full"
+
+    number, _, said = in_child(work).partition(" ")
+    assert "make room and start again" in said, said
+    assert "\n" not in said
+    with open_store(place) as store:
+        assert sorted(f.origin.number for f in store.findings()) == list(range(int(number)))
+        assert store.add(finding(int(number)), {"module.hlo": b"HloModule m%d" % int(number)})
+
+
+@pytest.mark.slow
+def test_a_full_disk(tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", place], capture_output=True).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        with open_store(place / "store") as store:
+            number, said = 0, ""
+            while not said and number < 200:
+                try:
+                    store.add(finding(number), files(number))
+                    number += 1
+                except StoreError as error:
+                    said = str(error)
+        assert "make room and start again" in said
+        assert "\n" not in said
+        subprocess.run(["mount", "-o", "remount,size=4m", place], check=True)
+        assert whole(place / "store", number) == number
+        with open_store(place / "store") as store:
+            assert store.add(finding(number), files(number))
+        assert whole(place / "store", number + 1) == number + 1
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+# ---- what cannot be opened
+
+
+def test_a_locked_database(tmp_path):
+    with open_store(tmp_path, wait_s=0.2) as store:
+        store.add(finding(0), files(0))
+        other = sqlite3.connect(tmp_path / "findings.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        for work in (lambda: store.add(finding(1), files(1)), lambda: store.sighted("b", "x"), lambda: store.cap("b")):
+            with pytest.raises(StoreError, match="another process holds the database") as caught:
+                work()
+            assert "\n" not in str(caught.value)
+        assert len(store.findings()) == 1  # who reads does not wait
+        other.execute("ROLLBACK")
+        assert store.add(finding(1), files(1))
+        other.close()
+    assert whole(tmp_path, 2) == 2
+
+
+def test_files_that_are_no_store(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "findings.db").write_bytes(b"no database at all" * 100)
+    (tmp_path / "b").write_text("a file")
+    for place, words in (
+        (tmp_path / "a", "a file that is no store"),
+        (tmp_path / "b", "File exists"),
+        (tmp_path / "b" / "c", "Not a directory"),
+        ("postgresql://localhost/x", "say where artifacts go"),
+        ("mysql://localhost/x?artifacts=a", "SQLite or PostgreSQL"),
+        ("://?artifacts=a", "no database URL"),
+        ("postgresql://user:secret@127.0.0.1:1/x?artifacts=a", "no server answers there"),
+    ):
+        with pytest.raises(StoreError, match=words) as caught:
+            open_store(place, wait_s=2)
+        assert "\n" not in str(caught.value)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(StoreError, match="no findings there"):
+        open_store(tmp_path / "missing", create=False)
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_store_of_a_newer_assay(tmp_path):
+    open_store(tmp_path).close()
+    other = sqlite3.connect(tmp_path / "findings.db")
+    other.execute("UPDATE alembic_version SET version_num = '9999'")
+    other.commit()
+    other.close()
+    with pytest.raises(StoreError, match="newer assay"):
+        open_store(tmp_path)
+
+
+def test_an_artifact_that_was_changed_or_lost(tmp_path):
+    with open_store(tmp_path) as store:
+        store.add(finding(0), files(0))
+        (found,) = store.findings()
+        digest = found.artifacts["module.hlo"]
+        path = tmp_path / "artifacts" / "sha256" / digest[:2] / digest
+        path.write_bytes(b"changed")
+        with pytest.raises(StoreError, match="not what was stored"):
+            store.read(found, "module.hlo")
+        path.unlink()
+        with pytest.raises(StoreError, match="missing"):
+            store.read(found, "module.hlo")
+
+
+def test_the_migrations_make_the_schema(tmp_path):
+    from alembic.autogenerate import compare_metadata
+    from alembic.config import Config
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}")
+    with database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, tables.metadata) == []
+    database.close()
+    config = Config()
+    config.set_main_option("script_location", str(Path(tables.__file__).parent / "migrations"))
+    assert ScriptDirectory.from_config(config).get_heads() == [tables.HEAD]
+
+
+def test_artifacts_at_a_url(tmp_path):
+    with open_store(f"{tmp_path}/store?artifacts=memory://findings") as store:
+        store.add(finding(0), files(0))
+        (found,) = store.findings()
+        assert store.read(found, "module.hlo") == files(0)["module.hlo"]
+    assert not (tmp_path / "store" / "artifacts").exists()
+    with pytest.raises(StoreError, match="nowhere"):
+        open_store(f"{tmp_path}/store?artifacts=nowhere://findings")
+
+
+# ---- two writers
+
+WRITER = """
+import sys
+sys.path.insert(0, {folder!r})
+from test_robust import files, finding
+from assay.store.api import open_store
+place, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with open_store(place) as store:
+    new = sum(store.add(finding(n), files(n)) for n in range(first, last))
+    for n in range(0, 30):
+        store.sighted("crowd", str(n))
+print(new)
+"""
+
+
+def two_writers(place: str, count: int) -> None:
+    """Both open a store that is not there yet, and write findings of which half are the other's as well."""
+    code = textwrap.dedent(WRITER).format(folder=str(Path(__file__).parent))
+    spans = [(0, count), (count // 2, count + count // 2)]
+    command = [sys.executable, "-c", code, place]
+    running = [subprocess.Popen([*command, str(a), str(b)], stdout=subprocess.PIPE, text=True) for a, b in spans]
+    said = [process.communicate(timeout=200)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert sum(map(int, said)) == count + count // 2  # each is new to one of them
+    with open_store(place) as store:
+        assert store.count("crowd") == 30
+        assert sorted(f.origin.number for f in store.findings()) == list(range(count + count // 2))
+        assert sum(bucket.stored for bucket in store.buckets()) == count + count // 2
+        assert sum(bucket.count for bucket in store.buckets()) == count + count // 2 + 30
+
+
+def test_two_processes_write_at_once(tmp_path):
+    two_writers(str(tmp_path / "store"), 60)
