@@ -83,19 +83,7 @@ def test_two_processes_write_at_once(place):
 
 
 def test_kill_at_any_time(place):
-    import random
-    import signal
-
-    draw, known = random.Random(0), 0
-
-    def kill(child: int) -> None:
-        signal.sigtimedwait([], draw.random() * 0.2)
-        os.kill(child, signal.SIGKILL)
-
-    for _ in range(15):
-        told = test_robust.killed(place, kill)
-        known = test_robust.whole(place, max(known, known + told - 2))
-    assert known > 7
+    test_robust.kill_at_any_time(place, 25)
 
 
 def test_what_is_put_in_comes_out(place):
