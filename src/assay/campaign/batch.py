@@ -25,11 +25,14 @@ from assay.toolchain import Worker
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """number: of the program in its campaign. inputs: the class of the values that it is run on."""
+    """number: of the program in its campaign. inputs: the class of the values that it is run on. choices: what makes
+    the plan again.
+    """
 
     number: int
     plan: Plan
     inputs: str
+    choices: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

@@ -11,18 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from assay.campaign.batch import Lowered, Member, NotLowered, lower
+from assay.campaign.reach import passes, reached
 from assay.campaign.row import Row
 from assay.checking import api
 from assay.checking.bounds import Bounds, Settings, Step
-from assay.checking.judge import judge, refusal, same_bits
+from assay.checking.judge import judge, refusal
 from assay.checking.target import Evaluated, Executed
 from assay.checking.weigh import weigh
 from assay.errors import AssayError, ReferenceLimit, Unsupported
+from assay.hlo.parse import parse_module
 from assay.inputs.generate import generate
 from assay.oracle.verdict import FINDINGS, Verdict
 from assay.programs.program import Array, Program
 from assay.report.result import CaseResult
 from assay.targets import cpu
+from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, UserFileError, Worker, WorkerDied
 from assay.toolchain.outcomes import one_line
 
@@ -35,6 +38,18 @@ class Suspect:
     program: Program
     arguments: tuple[Array, ...]
     case: CaseResult
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of a batch. reached: features (see `reach`), each with the number of a program that it is put down
+    to. passes: that changed something, where it was compiled with snapshots.
+    """
+
+    rows: list[Row]
+    suspects: list[Suspect]
+    reached: dict[str, int] = field(default_factory=dict)
+    passes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -57,27 +72,33 @@ class Screen:
     """What a process keeps between batches: a worker, and a second that is fresh for every suspect."""
 
     request: api.Request
-    versions: dict[str, str | None] = field(default_factory=dict)
-    settings: Settings | None = None
-    worker: Worker | None = None
-    folder: Path = Path()
+    worker: Worker
+    settings: Settings
+    folder: Path
     _open: ExitStack = field(default_factory=ExitStack)
+    _features: dict[str, int] = field(default_factory=dict)
+    _passes: set[str] | None = None
 
     @staticmethod
     def of(request: api.Request) -> Screen:
         """Raises ToolchainError where the toolchain does not start."""
-        screen = Screen(request)
-        screen.worker, screen.versions = screen._open.enter_context(api.open_worker(request, lambda _: None))
-        screen.settings = api.settings_for(request, screen.versions)
-        screen.folder = Path(screen._open.enter_context(tempfile.TemporaryDirectory(prefix="assay-fuzz-")))
-        return screen
+        with ExitStack() as stack:
+            worker, versions = stack.enter_context(api.open_worker(request, lambda _: None))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-fuzz-")))
+            return Screen(request, worker, api.settings_for(request, versions), folder, stack.pop_all())
 
     def close(self) -> None:
         self._open.close()
 
+    def judged(self, members: Sequence[Member], wide: bool, snapshots: bool = False) -> Batch:
+        """snapshots: whether it is to be seen which passes change anything."""
+        self._features, self._passes = {}, set() if snapshots else None
+        rows, suspects = self.batch(members, wide)
+        rows.sort(key=lambda row: row.number)
+        return Batch(rows, suspects, self._features, tuple(sorted(self._passes or ())))
+
     def batch(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
         """A row for each, and those that do not agree."""
-        assert self.worker is not None
         try:
             lowered = lower(members, wide, self.worker, self.folder, self.request.target)
         except (NotLowered, UserFileError, RequestRefused) as error:
@@ -103,17 +124,18 @@ class Screen:
         rows: dict[int, Row] = {}
         given: dict[int, list[Array]] = {}
         for member, program in zip(members, lowered.programs, strict=True):
-            assert program.module is not None and self.settings is not None
+            assert program.module is not None
             try:
                 if (refused := refusal(program, self.settings)) is not None:
                     rows[member.number] = _row(member, refused.verdict, refused.why)
+                    continue
                 given[member.number] = generate(program.module, member.number, member.inputs)
             except AssayError as error:
                 rows[member.number] = _row(member, Verdict.UNVERIFIED, one_line(str(error)))
         if len(given) < len(members):
             left = [m for m in members if m.number in given]
-            more, suspects = self.batch(left, wide) if left else ([], [])
-            return [*rows.values(), *more], suspects
+            more, others = self.batch(left, wide) if left else ([], [])
+            return [*rows.values(), *more], others
         try:
             first, second = self._run(lowered, [a for m in members for a in given[m.number]])
         except (RequestRefused, WorkerDied, AssayError):
@@ -126,8 +148,6 @@ class Screen:
             count = len(member.plan.results)
             own = first[at : at + count], second[at : at + count]
             at += count
-            if member.number in rows:
-                continue
             row = self._screened(member, program, given[member.number], own)
             if row is None:
                 found, suspect = self._alone(member, program, given[member.number])
@@ -139,13 +159,21 @@ class Screen:
 
     def _run(self, lowered: Lowered, arguments: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Results of all, of two runs."""
-        assert self.worker is not None and self.settings is not None
         program = Program("batch", lowered.payload, "stablehlo", lowered.module)
+        options = self.settings.options
         if (generation := api.generation_of(self.request.target)) is not None:
             evaluated = Evaluated(self.worker, program, self.settings, generation, self.request.flags)
-            return evaluated.outputs(arguments, self.settings.options, {}, lambda _: None, twice=False)
-        compiled = cpu.compile(self.worker, lowered.payload, "stablehlo", self.settings.options)
+            found = evaluated.outputs(arguments, options, {}, lambda _: None, twice=False)
+            assert evaluated.own is not None  # it has just been evaluated
+            self._features.update(reached(evaluated.own.module))
+            return found
+        with scratch() as folder:
+            dump = None if self._passes is None else folder
+            compiled = cpu.compile(self.worker, lowered.payload, "stablehlo", options, dump=dump)
+            if self._passes is not None:
+                self._passes |= passes(folder)
         try:
+            self._features.update(reached(parse_module(compiled.hlo, source="an optimized batch")))
             first = cpu.run(self.worker, compiled, arguments)
             return first, cpu.run(self.worker, compiled, arguments)
         finally:
@@ -155,7 +183,6 @@ class Screen:
         self, member: Member, program: Program, arguments: list[Array], outputs: tuple[list[Array], list[Array]]
     ) -> Row | None:
         """The row where nothing is wrong, or nothing can be said; None where it is to be looked at alone."""
-        assert self.worker is not None and self.settings is not None
         if api.generation_of(self.request.target) is None:
             target = Ran(self.worker, program, known=outputs, options=self.settings.options)
             case = judge(program, arguments, member.inputs, target, self.settings)
@@ -222,6 +249,3 @@ def _about(outputs: Sequence[Array]) -> dict[str, bool]:
             several = True
             constant = constant and bool((array == array.flat[0]).all())
     return {"finite": finite, "constant": several and constant}
-
-
-assert same_bits is not None

@@ -1,0 +1,123 @@
+"""`assay fuzz`: campaigns on one target or several, by turns, until the time or the programs are used up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from assay.campaign.run import Limits, Loop, Progress, request_of
+from assay.campaign.settings import Settings, grammar
+from assay.checking import api
+from assay.errors import InputError
+from assay.report.campaign import CampaignReport, FoundRow
+from assay.store.api import Filters, Store, open_store
+from assay.store.finding import Finding
+
+TURN_S = 300.0
+"""A target's turn, where there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """time_s: of all targets together, None for no end. programs: of each target. jobs: processes. resume: whether a
+    campaign that was begun is gone on with.
+    """
+
+    time_s: float | None = None
+    programs: int | None = None
+    jobs: int = 2
+    resume: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told how it goes. begin: a target's campaign, with where it stands. row: after every task. found: each
+    finding as it is stored.
+    """
+
+    begin: Callable[[Settings, Progress], None]
+    row: Callable[[Progress], None]
+    found: Callable[[Finding], None]
+
+
+def fuzz(campaigns: Sequence[Settings], place: str | None, options: Options, watch: Watch) -> list[CampaignReport]:
+    """A report for each. Raises InputError where a campaign was begun and is not to be gone on with, or a name is none;
+    StoreError where the store cannot be opened or ends.
+    """
+    if options.time_s is None and options.programs is None:
+        raise InputError("say when to stop: --time 1h, or --programs 2000")
+    for settings in campaigns:
+        api.refuse_unknown_names(request_of(settings))
+        grammar(settings, wide=False)
+    with open_store(place) as store:
+        toolchains = [_versions(settings) for settings in campaigns]
+        loops = [Loop(settings, store, options.jobs, None, options.programs, options.limits) for settings in campaigns]
+        for loop in loops:
+            if loop.progress.done and not options.resume:
+                count = loop.progress.tally.total
+                raise InputError(
+                    f"this campaign on {loop.settings.target} was begun ({count} programs); go on with --resume, or "
+                    "take another --seed"
+                )
+        _turns(loops, options, watch)
+        return [_report(loop, store, words) for loop, words in zip(loops, toolchains, strict=True)]
+
+
+def _versions(settings: Settings) -> str:
+    """What the toolchain consists of. Raises ToolchainError where it does not start."""
+    with api.open_worker(request_of(settings), lambda _: None) as (_, versions):
+        return api.words(versions)
+
+
+def _turns(loops: Sequence[Loop], options: Options, watch: Watch) -> None:
+    end = None if options.time_s is None else time.monotonic() + options.time_s
+    waiting = list(loops)
+    while waiting and (end is None or time.monotonic() < end):
+        turn = TURN_S if end is None else min(TURN_S, max((end - time.monotonic()) / len(waiting), 1.0))
+        for loop in list(waiting):
+            loop.deadline = end if len(waiting) == 1 else time.monotonic() + turn
+            watch.begin(loop.settings, loop.progress)
+            for finding in loop.run(watch.row):
+                watch.found(finding)
+            if loop.finished:
+                waiting.remove(loop)
+
+
+def _report(loop: Loop, store: Store, toolchain: str) -> CampaignReport:
+    progress, settings = loop.progress, loop.settings
+    findings = store.findings(Filters(campaign=loop.campaign.id))
+    counts = {bucket.name: bucket.count for bucket in store.buckets()}
+    when = {finding: seconds for seconds, finding, _ in progress.found}
+    rows = [
+        FoundRow(
+            f.id,
+            f.bucket,
+            str(f.klass or f.verdict),
+            str(f.severity),
+            f.culprit.pass_name,
+            f.culprit.opcode,
+            f.outside,
+            f.elements,
+            f.origin.number,
+            when.get(f.id, f.seconds),
+            counts.get(f.bucket, 0),
+        )
+        for f in findings
+    ]
+    return CampaignReport(
+        settings.target,
+        toolchain,
+        settings.seed,
+        loop.campaign.id,
+        progress.seconds,
+        {str(verdict): count for verdict, count in progress.tally.verdicts.items()},
+        dict(progress.tally.reasons.most_common()),
+        dict(progress.told),
+        progress.tally.finite,
+        progress.tally.constant,
+        tuple(rows),
+        tuple(sorted(progress.reached.items(), key=lambda entry: entry[1])),
+        tuple(sorted(progress.passes.items(), key=lambda entry: entry[1])),
+    )

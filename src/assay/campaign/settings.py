@@ -1,0 +1,103 @@
+"""What a campaign is: the same settings and seed are the same campaign, wherever and however often it is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from assay.campaign.batch import Member
+from assay.generate import Grammar, for_target, generated
+from assay.generate.draw import generator
+from assay.generate.grammar import limited
+
+INPUTS = ("normal", "small-integers", "normal", "stamps", "ties", "edges", "log-uniform")
+"""Classes of the values that programs are run on, by turns."""
+WIDE_EVERY = 6
+"""One batch in so many has 64-bit types."""
+MUTANTS = 0.3
+"""The share of programs that are changed forms of ones that reached something new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of one target. batch: programs in one compilation; epoch: batches between two looks at what was reached.
+    operations: of a program, from and to. ops: where not empty, the forms or families that may occur.
+    """
+
+    seed: int
+    target: str
+    toolchain: str | None = None
+    batch: int = 16
+    epoch: int = 32
+    operations: tuple[int, int] = (2, 12)
+    ops: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    preload: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def grammar(settings: Settings, wide: bool) -> Grammar:
+    from assay.generate.form import REGISTRY
+
+    made = for_target(settings.target, wide)
+    known = frozenset(REGISTRY.forms) | {form.family for form in REGISTRY.forms.values()}
+    return limited(made, settings.ops, known) if settings.ops else made
+
+
+@dataclass(slots=True)
+class Members:
+    """Makes the programs of a campaign by their numbers.
+
+    corpus: choices of programs that reached something new, each with the epoch from which on it is changed.
+    """
+
+    settings: Settings
+    corpus: Sequence[tuple[int, tuple[int, ...]]] = ()
+    _narrow: Grammar = field(init=False)
+    _wide: Grammar = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._narrow, self._wide = grammar(self.settings, False), grammar(self.settings, True)
+
+    def is_wide(self, batch: int) -> bool:
+        return batch % WIDE_EVERY == WIDE_EVERY - 1
+
+    def batch(self, batch: int) -> list[Member]:
+        size = self.settings.batch
+        return [self.member(number) for number in range(batch * size, (batch + 1) * size)]
+
+    def member(self, number: int) -> Member:
+        """Program number so and so; it depends on the seed, and on the corpus of earlier epochs."""
+        settings = self.settings
+        batch = number // settings.batch
+        key = f"{settings.seed}/{number}"
+        own = generator("campaign", key)
+        low, high = settings.operations
+        operations = own.randint(low, high)
+        choices = _changed(own, self._parents(batch // settings.epoch))
+        made = generated(self._wide if self.is_wide(batch) else self._narrow, key, operations, choices)
+        return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices)
+
+    def _parents(self, epoch: int) -> list[tuple[int, ...]]:
+        return [choices for since, choices in self.corpus if since <= epoch]
+
+
+def _changed(own: Any, parents: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Choices to begin with: none, or those of an earlier program, some changed, cut or crossed with another's."""
+    if not parents or own.random() > MUTANTS:
+        return ()
+    made = list(own.choice(parents))
+    kind = own.randrange(3)
+    if kind == 0:
+        for _ in range(own.randint(1, 4)):
+            made[own.randrange(len(made))] = own.randrange(1 << 16)
+    elif kind == 1:
+        del made[own.randrange(len(made)) :]
+    else:
+        other = own.choice(parents)
+        made[own.randrange(len(made)) :] = other[own.randrange(len(other)) :]
+    return tuple(made)

@@ -1,0 +1,178 @@
+"""From a suspect to a finding: seen again in a fresh process, put down to a pass, reduced, tested, and described.
+
+Nothing is stored that was seen once only, that breaks an unchecked precondition of HLO, or whose reduced form no longer
+shows it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from assay.campaign.screen import Suspect
+from assay.campaign.settings import Settings
+from assay.checking import api
+from assay.checking.bounds import Step
+from assay.generate.source import file
+from assay.hlo.module import Module
+from assay.hlo.printer import print_for_compiler
+from assay.oracle.verdict import MismatchClass, Verdict
+from assay.programs.program import Array
+from assay.reduce import Reduced, Shown, Still, reduce
+from assay.report.result import CaseResult
+from assay.store import finding as stored
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """reduce_s: for making one program small; loud_s: where it crashes, which everybody notices."""
+
+    reduce_s: float = 90.0
+    loud_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Triaged:
+    """finding: None where there is none to store, and `why` says so. early: what it is called before it is reduced, so
+    that others like it need not be.
+    """
+
+    number: int
+    early: str
+    finding: stored.Finding | None = None
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    why: str = ""
+
+
+def early_bucket(shown: Shown) -> str:
+    """Pass, opcodes and class: what can be said of a program as it was generated."""
+    return " ".join(
+        [shown.klass or str(shown.verdict), shown.pass_ or shown.signature, ",".join(sorted(shown.opcodes))]
+    )
+
+
+def triage(
+    suspect: Suspect,
+    wide: bool,
+    settings: Settings,
+    request: api.Request,
+    limits: Limits,
+    full: Mapping[str, int],
+    step: Step = lambda _: None,
+) -> Triaged:
+    """full: how many findings there are by `early` name, so that what is well known is told and not reduced."""
+    start = time.monotonic()
+    member, module = suspect.member, suspect.program.module
+    assert module is not None
+    with Still.open(request, jobs=1) as still:
+        shown = still.first(module, suspect.arguments, step)
+        if shown is None:
+            return Triaged(member.number, "", why="not seen a third time, in a fresh process")
+        early = early_bucket(shown)
+        if full.get(early, 0) >= FULL:
+            return Triaged(member.number, early, why="enough of its kind")
+        budget = limits.loud_s if shown.verdict in (Verdict.CRASH, Verdict.HANG) else limits.reduce_s
+        reduced = reduce(module, suspect.arguments, still, budget_s=budget, jobs=1, step=step)
+        again = still.first(reduced.module, reduced.arguments, step)
+        versions = still.versions
+    if again is None:
+        return Triaged(member.number, early, why="its reduced form does not show it again")
+    finding = _finding(suspect, settings, request, shown, reduced, versions, time.monotonic() - start)
+    return Triaged(member.number, early, finding, _artifacts(suspect, wide, reduced, shown))
+
+
+FULL = 3
+"""Findings of one kind that are kept."""
+
+
+def _finding(
+    suspect: Suspect,
+    settings: Settings,
+    request: api.Request,
+    shown: Shown,
+    reduced: Reduced,
+    versions: Mapping[str, str | None],
+    seconds: float,
+) -> stored.Finding:
+    case = suspect.case
+    opcodes = reduced.still.opcodes or frozenset(_opcodes(reduced.module))
+    wrong = [output for output in case.outputs if output.outside]
+    culprit = stored.Culprit(
+        pass_name=shown.pass_,
+        opcode=",".join(sorted(opcodes)),
+        pattern=shown.signature,
+    )
+    return stored.Finding(
+        verdict=shown.verdict,
+        target=request.target,
+        toolchain=request.toolchain or "host",
+        klass=MismatchClass(shown.klass) if shown.klass else None,
+        why=case.why,
+        versions={k: v for k, v in versions.items() if v},
+        options=dict(request.options),
+        flags=tuple(request.flags),
+        culprit=culprit,
+        origin=stored.Origin(seed=settings.seed, number=suspect.member.number),
+        seconds=seconds,
+        outside=sum(output.outside for output in wrong),
+        elements=sum(output.elements for output in case.outputs),
+    )
+
+
+_QUIET = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "call", "fusion"))
+
+
+def _opcodes(module: Module) -> set[str]:
+    return {i.opcode for c in module.computations for i in c.instructions} - _QUIET
+
+
+def _artifacts(suspect: Suspect, wide: bool, reduced: Reduced, shown: Shown) -> dict[str, bytes]:
+    program = suspect.program
+    assert program.module is not None
+    report = {
+        "shown": shown.words,
+        "inputs": suspect.case.inputs,
+        "notes": list(suspect.case.notes),
+        "choices": list(suspect.member.choices),
+        "outputs": [_output(o) for o in _wrong(suspect.case)],
+        "reduced": {"instructions": reduced.instructions, "before": reduced.before, "seconds": reduced.seconds},
+    }
+    return {
+        stored.PROGRAM: file([(suspect.member.name, suspect.member.plan)], wide).encode(),
+        stored.MODULE: print_for_compiler(program.module).encode(),
+        stored.INPUTS: _npz(suspect.arguments),
+        stored.REDUCED: print_for_compiler(reduced.module).encode(),
+        stored.REDUCED_INPUTS: _npz(reduced.arguments),
+        stored.REPORT: (json.dumps(report, indent=1) + "\n").encode(),
+    }
+
+
+def _wrong(case: CaseResult) -> list[Any]:
+    return [output for output in case.outputs if output.outside or output.drift is not None]
+
+
+def _output(output: Any) -> dict[str, Any]:
+    return {
+        "index": output.index,
+        "shape": list(output.shape),
+        "dtype": output.dtype,
+        "outside": output.outside,
+        "elements": output.elements,
+        "place": None if output.peak is None else list(output.peak),
+        "target": output.peak_target,
+        "reference": output.peak_reference,
+        "pattern": output.pattern,
+    }
+
+
+def _npz(arrays: Sequence[Array]) -> bytes:
+    """As `--inputs` takes it."""
+    file_ = io.BytesIO()
+    np.savez(file_, *arrays)
+    return file_.getvalue()

@@ -1,0 +1,198 @@
+"""assay fuzz: generated programs against a compiler, until the time is over."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from assay.checking.api import TARGETS
+from assay.cli.options import Flag, Json, Option, flags_of, options_of
+from assay.cli.output import deliver, refuse_json
+from assay.cli.progress import Progress as Lines
+from assay.errors import InputError
+from assay.oracle.verdict import FINDINGS, Verdict
+
+if TYPE_CHECKING:
+    from assay.campaign.run import Progress
+    from assay.campaign.settings import Settings
+    from assay.store.finding import Finding
+
+EVERY_S = 15.0
+_UNITS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds_of(text: str, what: str = "--time") -> float:
+    """`90s`, `30m`, `1h`, `1h30m`, or seconds."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if parts and "".join(number + unit for number, unit in parts) == text:
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise InputError(f"{what} {text}: write a time such as 90s, 30m, 1h or 1h30m")
+    return found
+
+
+def command(
+    target: Annotated[
+        list[str] | None, typer.Option(help=f"Whose compiler: {', '.join(TARGETS)}. Repeatable; they take turns.")
+    ] = None,
+    toolchain: Annotated[
+        str | None, typer.Option(help="Versions to look at, e.g. jax==0.12.0.1; the jax beside assay if not given.")
+    ] = None,
+    time_: Annotated[str | None, typer.Option("--time", help="How long, e.g. 30m or 1h; all targets together.")] = None,
+    programs: Annotated[int | None, typer.Option(min=1, help="How many programs, of each target.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the programs; the same seed gives the same ones.")] = 0,
+    operations: Annotated[str, typer.Option(help="Operations of a program, from-to.")] = "2-12",
+    ops: Annotated[
+        str | None, typer.Option(help="Only these operations or families, e.g. slice,scatter_add,indexing.")
+    ] = None,
+    list_ops: Annotated[bool, typer.Option("--list-ops", help="Show operations and families, and end.")] = False,
+    store: Annotated[
+        str | None, typer.Option(help="Where findings go: a folder or a database's URL; see `assay findings --help`.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the campaign of this seed.")] = False,
+    preload: Annotated[
+        Path | None, typer.Option(help="A Python file that every worker executes first; it may register passes.")
+    ] = None,
+    option: Option = None,
+    flag: Flag = None,
+    json: Json = None,
+) -> None:
+    """Generate programs, compile them, check every result against the reference, and trace, reduce and store what is
+    wrong.
+
+    Exit code 0: nothing found. 1: a finding. 2: nothing could be judged.
+    """
+    if list_ops:
+        _list()
+        return
+    from assay.campaign import api
+    from assay.campaign.settings import Settings
+    from assay.report.campaign import as_json, exit_code, show
+
+    refuse_json(json)
+    low, high = _operations(operations)
+    campaigns = [
+        Settings(
+            seed,
+            name,
+            toolchain,
+            operations=(low, high),
+            ops=tuple(word.strip() for word in ops.split(",") if word.strip()) if ops else (),
+            options=options_of(option),
+            flags=flags_of(flag),
+            preload=str(preload or ""),
+        )
+        for name in dict.fromkeys(target or ["cpu"])
+    ]
+    options = api.Options(None if time_ is None else seconds_of(time_), programs, jobs, resume)
+    with Board() as board:
+        reports = api.fuzz(campaigns, store, options, api.Watch(board.begin, board.row, board.found))
+    deliver(json, lambda: as_json(reports), lambda console: show(reports, console))
+    raise typer.Exit(exit_code(reports))
+
+
+def _operations(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= low <= high <= 1000:
+        raise InputError(f"--operations {text}: write how many a program has, such as 10 or 2-12")
+    return low, high
+
+
+def _list() -> None:
+    from assay.cli.output import console
+    from assay.generate import REGISTRY
+
+    table = Table("family", "operations", box=None, pad_edge=False)
+    families: dict[str, list[str]] = {}
+    for form in REGISTRY.forms.values():
+        families.setdefault(form.family, []).append(form.name)
+    for family, names in families.items():
+        table.add_row(family, ", ".join(sorted(names)))
+    console().print(table)
+
+
+class Board:
+    """How far a campaign is, on standard error: a table on a terminal, elsewhere a line now and then."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._live: Live | None = None
+        self._title = ""
+        self._first = self._second = 0.0
+        self._start = self._told = time.monotonic()
+
+    def __enter__(self) -> Board:
+        self._lines.__enter__()
+        self._lines.step("starting")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._end()
+        self._lines.__exit__(kind, error, at)
+
+    def begin(self, settings: Settings, progress: Progress) -> None:
+        self._end()
+        self._lines.step("")
+        self._title = f"{settings.target}, seed {settings.seed}"
+        self._first, self._start = progress.tally.total, time.monotonic()
+        if self._lines.console.is_terminal:
+            self._live = Live(self._table(progress), console=self._lines.console, refresh_per_second=4, transient=True)
+            self._live.start()
+
+    def row(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if self._live is not None:
+            self._live.update(self._table(progress))
+        elif now - self._told > EVERY_S:
+            self._told = now
+            self._print(f"{self._title}: {self._line(progress)}")
+
+    def found(self, finding: Finding) -> None:
+        where = " ".join(part for part in (finding.culprit.pass_name, finding.culprit.opcode) if part)
+        wrong = f"{finding.outside} of {finding.elements} elements" if finding.outside else finding.why
+        self._print(f"{self._title}: {finding.klass or finding.verdict} {where} ({wrong}): {finding.id}")
+
+    def _print(self, text: str) -> None:
+        self._lines.console.print(f"assay: {text}", markup=False, soft_wrap=True)
+
+    def _line(self, progress: Progress) -> str:
+        counts = progress.tally.verdicts
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+        total, stored = progress.tally.total, len(progress.found)
+        return f"{total} programs: {said or 'none yet'}; {self._pace(progress)}; {stored} stored"
+
+    def _pace(self, progress: Progress) -> str:
+        seconds = time.monotonic() - self._start
+        return f"{(progress.tally.total - self._first) / max(seconds, 1e-3):.1f} a second"
+
+    def _table(self, progress: Progress) -> Table:
+        table = Table("", self._title, box=None, pad_edge=False)
+        table.add_row("programs", f"{progress.tally.total}, {self._pace(progress)}")
+        for verdict in Verdict:
+            if count := progress.tally.verdicts[verdict]:
+                style = "green" if verdict is Verdict.AGREE else "red" if verdict in FINDINGS else "yellow"
+                table.add_row(str(verdict), str(count), style=style)
+        for why, count in progress.tally.reasons.most_common(3):
+            table.add_row("", f"{count}  {why}", style="dim")
+        table.add_row("stored", f"{len(progress.found)} in {len({b for _, _, b in progress.found})} buckets")
+        table.add_row("reached", f"{len(progress.reached)} features, {len(progress.passes)} passes")
+        return table
+
+    def _end(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
