@@ -5,7 +5,7 @@ Its inverse rule is asked for a type and gives the types of operands and the exp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 @dataclass(frozen=True, slots=True)
 class Hole:
     """An operand to come. leaf: whether only a parameter will do, whose values can be drawn to suit a rule that cannot
-    be kept otherwise. body: of a computation, where values from outside may not be used.
+    be kept otherwise.
     """
 
     type: Type
@@ -42,11 +42,16 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """text: a Python expression in `{0}`, `{1}` ... for the operands, and `{f0}` ... for the bodies' functions."""
+    """text: a Python expression in `{0}`, `{1}` ... for the operands, and `{f0}` ... for the bodies' functions.
+
+    parts: where the expression is a tuple, the types of its elements; `at` is the one that was asked for.
+    """
 
     operands: tuple[Hole, ...]
     text: str
     bodies: tuple[Plan, ...] = ()
+    parts: tuple[Type, ...] = ()
+    at: int = 0
 
 
 @dataclass(slots=True)
@@ -65,7 +70,8 @@ Inverse = Callable[[Site, Type], Made | None]
 @dataclass(frozen=True, slots=True)
 class Form:
     """name: of the operation, with what sets it apart from others of the same primitive. results: element types it can
-    give. family: a word for several. smooth: whether jax differentiates it.
+    give. family: a word for several. smooth: whether jax differentiates it. lifts: whether it has bodies. outermost:
+    whether it may stand in no body. since: the first jax that has it.
     """
 
     name: str
@@ -76,6 +82,8 @@ class Form:
     smooth: bool = True
     targets: tuple[str, ...] = ("cpu", "tpu")
     lifts: bool = False
+    outermost: bool = False
+    since: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,17 +91,18 @@ class Registry:
     forms: dict[str, Form] = field(default_factory=dict)
 
     def add(self, form: Form) -> None:
-        assert form.name not in self.forms, f"two forms are called {form.name}"
+        """Raises ValueError for a name that is taken."""
+        if form.name in self.forms:
+            raise ValueError(f"two forms are called {form.name}")
         self.forms[form.name] = form
 
 
 REGISTRY = Registry()
 
 
-def types_of(groups: str | Iterable[str]) -> frozenset[str]:
+def types_of(groups: str) -> frozenset[str]:
     """`"float pred s4"`: names of GROUPS or of element types."""
-    names = groups.split() if isinstance(groups, str) else groups
-    return frozenset(t for name in names for t in GROUPS.get(name, (name,)))
+    return frozenset(t for name in groups.split() for t in GROUPS.get(name, (name,)))
 
 
 def form(
@@ -105,11 +114,14 @@ def form(
     smooth: bool = True,
     targets: tuple[str, ...] = ("cpu", "tpu"),
     lifts: bool = False,
+    outermost: bool = False,
+    since: tuple[int, ...] = (),
 ) -> Callable[[Inverse], Inverse]:
     """Registers an inverse rule."""
 
     def register(inverse: Inverse) -> Inverse:
-        REGISTRY.add(Form(name, family, types_of(results), inverse, weight, smooth, targets, lifts))
+        results_ = types_of(results)
+        REGISTRY.add(Form(name, family, results_, inverse, weight, smooth, targets, lifts, outermost, since))
         return inverse
 
     return register

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import lru_cache
 
 from assay.errors import InputError
@@ -15,8 +17,8 @@ DTYPES: Mapping[str, float] = {
     "f64": 3, "s64": 3, "u64": 2, "c128": 1, "f8e4m3fn": 1.5, "f8e5m2": 1.5, "s4": 1.5, "u4": 1,
 }  # fmt: skip
 
-# (sizes, weight): a size is drawn from one of these rows. Bugs live at dimensions of 0 and 1, at narrow index types' ends
-# (127, 255), at tiles of 8 and 128 and one off them.
+# (sizes, weight): a size is drawn from one of these rows. Bugs live at dimensions of 0 and 1, at narrow index types'
+# ends (127, 255), at tiles of 8 and 128 and one off them.
 Sizes = tuple[tuple[tuple[int, ...], float], ...]
 SMALL: Sizes = (
     ((0,), 1.2),
@@ -39,17 +41,21 @@ TILED: Sizes = (
     ((255, 256, 257, 511, 512, 513), 9),
     ((100, 200, 300, 1000), 3),
 )
+NEWEST = (99,)
 RANKS = ((0, 7.0), (1, 26.0), (2, 36.0), (3, 21.0), (4, 8.0), (5, 2.0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
     """The fields are a template's and the command line's options.
 
     dtypes: weight by element type. sizes: of dimensions, see SMALL. ranks: weight by number of dimensions. most: how
     many elements an array may have. forms: factor on the weight of operations, by name or by family. only: where not
     empty, the operations (or families) that may occur, besides parameters and constants. depth: how deep bodies nest.
-    target: which compiler; some operations have no lowering for a TPU. wide: whether 64-bit types may occur.
+    target: which compiler; some operations have no lowering for a TPU. wide: whether 64-bit types may occur. jax: the
+    version that is to trace it; some operations are newer than others. differentiable: whether jax is to differentiate
+    it. roots: numbers of results, to be drawn from. shared: how often an operand is one that there is already.
+    constants: how often a value without operands is a constant.
     """
 
     dtypes: Mapping[str, float] = field(default_factory=lambda: dict(DTYPES))
@@ -61,13 +67,11 @@ class Grammar:
     depth: int = 2
     target: str = "cpu"
     wide: bool = True
+    jax: tuple[int, ...] = NEWEST
     differentiable: bool = False
     roots: tuple[int, ...] = (1, 1, 1, 2, 3)
     shared: float = 0.25
     constants: float = 0.22
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def dim(self, draw: Draw, most: int) -> int:
         """A dimension of at most `most` elements."""
@@ -116,21 +120,22 @@ def _dtypes(grammar: Grammar, among: tuple[str, ...] | None) -> tuple[list[str],
     return [n for n, _ in kept], running([w for _, w in kept])
 
 
-def for_target(target: str, wide: bool = False) -> Grammar:
-    """The default grammar of a target: `cpu`, or `tpu:v5e` and the like, with dimensions at tiles."""
+def for_target(target: str, wide: bool = False, jax: str | None = None) -> Grammar:
+    """The default grammar of a target: `cpu`, or `tpu:v5e` and the like, with dimensions at tiles. jax: its version,
+    as in `0.10.2`; the newest where None.
+    """
+    version = tuple(int(n) for n in re.findall(r"\d+", jax)[:3]) if jax else NEWEST
     narrow = {name: weight for name, weight in DTYPES.items() if wide or name not in ("s64", "u64", "f64", "c128")}
     if target.startswith("tpu"):
         # 64-bit floats and complex numbers are emulated on a TPU by custom calls that nothing here models.
         narrow = {name: weight for name, weight in narrow.items() if name not in ("f64", "c128")}
-        return Grammar(dtypes=narrow, sizes=TILED, target="tpu", wide=wide)
-    return Grammar(dtypes=narrow, target="cpu", wide=wide)
+        return Grammar(dtypes=narrow, sizes=TILED, target="tpu", wide=wide, jax=version)
+    return Grammar(dtypes=narrow, target="cpu", wide=wide, jax=version)
 
 
 def limited(grammar: Grammar, ops: tuple[str, ...], known: frozenset[str]) -> Grammar:
     """With the operations named alone. Raises InputError for a name that is neither an operation nor a family."""
     if wrong := [name for name in ops if name not in known]:
-        from difflib import get_close_matches
-
         near = get_close_matches(wrong[0], sorted(known), 1)
         guess = f"; did you mean {near[0]}?" if near else "; `assay fuzz --list-ops` shows them"
         raise InputError(f"--ops {wrong[0]}: no such operation{guess}")

@@ -12,8 +12,8 @@ from assay.generate.draw import Draw, running
 from assay.generate.form import REGISTRY, Form, Hole, Made, Site
 from assay.generate.grammar import Grammar
 from assay.generate.leaves import constant
-from assay.generate.plan import Node, Plan
-from assay.generate.types import Type
+from assay.generate.plan import PART, Node, Plan
+from assay.generate.types import Several, Type
 
 TRIES = 6
 """Forms asked for one hole before it is left to be a parameter."""
@@ -21,19 +21,24 @@ TRIES = 6
 
 @dataclass(slots=True)
 class _Slot:
+    """A value: open while it has no node. many: where it is a tuple."""
+
     hole: Hole
     node: str = ""
     operands: tuple[int, ...] = ()
     text: str = ""
     bodies: tuple[Plan, ...] = ()
-    filled: bool = False
+    many: Several | None = None
 
 
 @dataclass(slots=True)
 class _Growth:
+    """more: results beyond those that were asked for, where there may be any."""
+
     draw: Draw
     grammar: Grammar
     depth: int
+    more: list[int] | None = None
     slots: list[_Slot] = field(default_factory=list)
     open: list[int] = field(default_factory=list)
 
@@ -64,9 +69,32 @@ class _Growth:
             slot.hole = Hole(slot.hole.type, leaf=True)
             return 0
         name, made = found
-        slot.node, slot.text, slot.bodies, slot.filled = name, made.text, made.bodies, True
-        slot.operands = tuple(self.hole(operand) for operand in made.operands)
+        whole = slot
+        if made.parts:
+            whole = _Slot(slot.hole, many=Several(made.parts))
+            self.slots.append(whole)
+            self._parts(len(self.slots) - 1, at, made)
+        whole.node, whole.text, whole.bodies = name, made.text, made.bodies
+        whole.operands = tuple(self.hole(operand) for operand in made.operands)
         return 1 + sum(body.operations for body in made.bodies)
+
+    def _parts(self, whole: int, asked: int, made: Made) -> None:
+        """Uses every part of a tuple: for the slot that asked, for open ones of its type, or as one more result."""
+        for i, type_ in enumerate(made.parts):
+            at = asked if i == made.at else self._open_for(type_)
+            if at is not None:
+                self.slots[at].node, self.slots[at].text, self.slots[at].operands = PART, f"{{0}}[{i}]", (whole,)
+
+    def _open_for(self, type_: Type) -> int | None:
+        fitting = [i for i in self.open if self.slots[i].hole == Hole(type_)]
+        if fitting:
+            self.open.remove(fitting[-1])
+            return fitting[-1]
+        if self.more is None or len(self.more) > 2 or self.draw.chance(0.3):
+            return None
+        self.slots.append(_Slot(Hole(type_)))
+        self.more.append(len(self.slots) - 1)
+        return self.more[-1]
 
     def plan(self, roots: Sequence[int], given: Sequence[Type]) -> Plan:
         """Closes what is open with parameters and constants. given: parameters that there are in any case."""
@@ -89,7 +117,7 @@ class _Growth:
 
 def choose(draw: Draw, grammar: Grammar, type_: Type, depth: int, budget: int) -> tuple[str, Made] | None:
     """A form that gives the type, with what it made of it; None where none of those tried can."""
-    forms, cumulative = candidates(grammar, type_.dtype, depth < grammar.depth and budget > 1)
+    forms, cumulative = candidates(grammar, type_.dtype, depth < grammar.depth and budget > 1, depth > 0)
     if not forms:
         return None
     site = Site(draw, grammar, depth, budget)
@@ -102,11 +130,15 @@ def choose(draw: Draw, grammar: Grammar, type_: Type, depth: int, budget: int) -
 
 
 @lru_cache(maxsize=4096)
-def candidates(grammar: Grammar, dtype: str, lifts: bool) -> tuple[list[Form], list[float]]:
-    """The forms that can give an element type, and the running sums of their weights."""
+def candidates(grammar: Grammar, dtype: str, lifts: bool, inside: bool) -> tuple[list[Form], list[float]]:
+    """The forms that can give an element type, and the running sums of their weights. lifts: whether those with bodies
+    may be among them; inside: whether this is for a body.
+    """
     found = []
     for known in REGISTRY.forms.values():
-        if dtype not in known.results or grammar.target not in known.targets or (known.lifts and not lifts):
+        if dtype not in known.results or grammar.target not in known.targets or grammar.jax < known.since:
+            continue
+        if (known.lifts and not lifts) or (known.outermost and inside):
             continue
         if grammar.only and not {known.name, known.family} & grammar.only:
             continue
@@ -119,13 +151,20 @@ def candidates(grammar: Grammar, dtype: str, lifts: bool) -> tuple[list[Form], l
 
 
 def grow(
-    draw: Draw, grammar: Grammar, roots: Sequence[Type], budget: int, depth: int = 0, given: Sequence[Type] = ()
+    draw: Draw,
+    grammar: Grammar,
+    roots: Sequence[Type],
+    budget: int,
+    depth: int = 0,
+    given: Sequence[Type] = (),
+    more: bool = False,
 ) -> Plan:
     """A plan with results of these types and about `budget` operations.
 
-    given: types of parameters that it has in any case, in this order; others follow.
+    given: types of parameters that it has in any case, in this order; others follow. more: whether it may have results
+    after these, where an operation has several.
     """
-    growth = _Growth(draw, grammar, depth)
+    growth = _Growth(draw, grammar, depth, [] if more else None)
     results = [growth.hole(Hole(type_)) for type_ in roots]
     left = budget
     stuck = 0
@@ -133,7 +172,7 @@ def grow(
         spent = growth.fill(left)
         stuck = stuck + 1 if spent == 0 else 0
         left -= spent
-    return growth.plan(results, given)
+    return growth.plan([*results, *(growth.more or [])], given)
 
 
 def _ordered(slots: list[_Slot], roots: Sequence[int], leaves: dict[int, _Slot], parameters: list[_Slot]) -> Plan:
@@ -153,6 +192,6 @@ def _ordered(slots: list[_Slot], roots: Sequence[int], leaves: dict[int, _Slot],
             stack.pop()
             if at not in place:
                 operands = tuple(place[o] for o in slot.operands)
-                nodes.append(Node(slot.hole.type, slot.node, operands, slot.text, slot.bodies))
+                nodes.append(Node(slot.many or slot.hole.type, slot.node, operands, slot.text, slot.bodies))
                 place[at] = len(nodes) - 1
     return Plan(tuple(nodes), tuple(range(len(parameters))), tuple(place[root] for root in roots))

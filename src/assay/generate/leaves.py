@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.generate.draw import Draw
-from assay.generate.types import Type, is_complex, is_float, is_integer, limits, python, tuple_text
+from assay.generate.expressions import number
+from assay.generate.types import Type, is_complex, is_float, limits, python, tuple_text
 
 FLOATS = ("0.", "1.", "-1.", "2.", "0.5", "-0.", "1.75", "-3.5", "3.", "0.1", "1e-3", "7.25", "100.")
 COMPLEX = ("0j", "1.", "1j", "-1.", "1-2j", "0.5+0.25j", "-1.5j")
@@ -24,26 +25,18 @@ def value(draw: Draw, dtype: str) -> str:
 
 
 def scalar(draw: Draw, dtype: str) -> str:
-    return f"np.array({value(draw, dtype)}, {python(dtype)})"
+    return number(value(draw, dtype), dtype)
 
 
 def constant(draw: Draw, type_: Type) -> tuple[str, str]:
     """(form, expression) of a value that no parameter has a part in."""
     if type_.rank and type_.dtype != "pred" and draw.chance(0.3):
         # A narrow type's iota may wrap around: that is what XLA says it does.
-        return (
-            "iota",
-            f"lax.broadcasted_iota({python(type_.dtype)}, {tuple_text(type_.dims)}, {draw.below(type_.rank)})",
-        )
+        axis = draw.below(type_.rank)
+        return "iota", f"lax.broadcasted_iota({python(type_.dtype)}, {tuple_text(type_.dims)}, {axis})"
     if type_.rank and 0 < type_.size <= 12 and draw.chance(0.4):
         values = ", ".join(value(draw, type_.dtype) for _ in range(type_.size))
         return "literal", f"np.array([{values}], {python(type_.dtype)}).reshape({tuple_text(type_.dims)})"
     if type_.rank == 0:
         return "constant", scalar(draw, type_.dtype)
     return "constant", f"lax.full({tuple_text(type_.dims)}, {scalar(draw, type_.dtype)})"
-
-
-def number(draw: Draw, dtype: str, low: int, high: int) -> str:
-    """A scalar of an integer or floating type between two integers, as Python writes it."""
-    assert is_integer(dtype) or is_float(dtype)
-    return f"np.array({draw.between(low, high)}, {python(dtype)})"

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from assay.generate.types import Type
+from assay.generate.types import Several, Type
+
+PART = "part"
+"""What takes one element of a tuple."""
+LEAVES = frozenset({"constant", "literal", "iota", PART})
+"""What computes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +19,7 @@ class Node:
     `form.Made`.
     """
 
-    type: Type
+    type: Type | Several
     form: str
     operands: tuple[int, ...] = ()
     text: str = ""
@@ -23,7 +28,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """nodes: operands first. parameters, results: numbers of nodes."""
+    """nodes: operands first. parameters, results: numbers of nodes, whose types are arrays."""
 
     nodes: tuple[Node, ...]
     parameters: tuple[int, ...]
@@ -31,7 +36,15 @@ class Plan:
 
     @property
     def parameter_types(self) -> tuple[Type, ...]:
-        return tuple(self.nodes[i].type for i in self.parameters)
+        return self._arrays(self.parameters)
+
+    @property
+    def result_types(self) -> tuple[Type, ...]:
+        return self._arrays(self.results)
+
+    def _arrays(self, numbers: tuple[int, ...]) -> tuple[Type, ...]:
+        types = (self.nodes[i].type for i in numbers)
+        return tuple(t for t in types if isinstance(t, Type))
 
     @property
     def operations(self) -> int:
@@ -49,10 +62,10 @@ class Plan:
         """(form, form whose result it takes), within one computation."""
         for node in self.nodes:
             for operand in node.operands:
-                if node.form and self.nodes[operand].form:
-                    yield node.form, self.nodes[operand].form
+                taken = self.nodes[operand]
+                if taken.form == PART:
+                    taken = self.nodes[taken.operands[0]]
+                if node.form not in ("", PART) and taken.form:
+                    yield node.form, taken.form
             for body in node.bodies:
                 yield from body.edges()
-
-
-LEAVES = frozenset({"constant", "literal", "iota", "index"})

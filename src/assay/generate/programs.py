@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import assay.generate.forms  # noqa: F401  (fills the registry)
 from assay.generate.draw import Draw, generator
 from assay.generate.grammar import Grammar
 from assay.generate.grow import grow
@@ -27,5 +26,5 @@ def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int
     draw = Draw(generator(key), choices)
     count = draw.pick(grammar.roots)
     roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
-    plan = grow(draw, grammar, roots, operations)
+    plan = grow(draw, grammar, roots, operations, more=True)
     return Generated(plan, tuple(draw.made))

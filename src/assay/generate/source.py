@@ -35,7 +35,9 @@ def together(programs: Sequence[tuple[str, Plan]], wide: bool) -> str:
     """
     parts = [HEADER, f"\nX64 = {wide}\n"]
     parts += [f"\n\n@jax.jit\n{function(plan, name)}" for name, plan in programs]
-    calls, types, names = [], [], []
+    calls: list[str] = []
+    names: list[str] = []
+    types: list[Type] = []
     for name, plan in programs:
         own = [f"{name}_{i}" for i in range(len(plan.parameters))]
         calls.append(f"    r_{name} = {name}({', '.join(own)})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 SIGNED = ("s8", "s16", "s32", "s64")
@@ -51,6 +52,20 @@ class Type:
         return f"{self.dtype}[{','.join(map(str, self.dims))}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The type of a tuple of arrays."""
+
+    parts: tuple[Type, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parts))})"
+
+
 def python(dtype: str) -> str:
     """`jnp.float32` for `f32`."""
     return f"jnp.{_PYTHON[dtype]}"
@@ -74,6 +89,7 @@ def is_complex(dtype: str) -> bool:
     return dtype[0] == "c"
 
 
-def tuple_text(values: tuple[int, ...] | list[int]) -> str:
+def tuple_text(values: Iterable[int]) -> str:
     """`(1, 2)`, `(1,)`, `()`."""
+    values = tuple(values)
     return f"({', '.join(map(str, values))}{',' if len(values) == 1 else ''})"

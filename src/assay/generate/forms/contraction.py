@@ -12,8 +12,8 @@ TERMS = 300
 
 _FROM = {
     "f32": ("bf16", "f16", "f32", "f32"), "s32": ("s8", "u8", "s16", "s32"), "f64": ("f32", "f64"), "bf16": ("bf16",),
-    "f16": ("f16",), "u32": ("u8", "u32"), "s16": ("s8", "s16"), "c64": ("c64",), "c128": ("c128",), "s8": ("s8",), "u8": ("u8",),
-    "s64": ("s32", "s64"), "u64": ("u64",), "u16": ("u8", "u16"),
+    "f16": ("f16",), "u32": ("u8", "u32"), "s16": ("s8", "s16"), "c64": ("c64",), "c128": ("c128",), "s8": ("s8",),
+    "u8": ("u8",), "s64": ("s32", "s64"), "u64": ("u64",), "u16": ("u8", "u16"),
 }  # fmt: skip
 
 
@@ -44,7 +44,8 @@ def _dot_general(site: Site, out: Type) -> Made | None:
     if math.prod(dims_a) > site.grammar.most or math.prod(dims_b) > site.grammar.most:
         return None
     dtype = source(site, out)
-    numbers = f"(({tuple_text(first['c'])}, {tuple_text(second['c'])}), ({tuple_text(first['b'])}, {tuple_text(second['b'])}))"
+    contracted = f"({tuple_text(first['c'])}, {tuple_text(second['c'])})"
+    numbers = f"({contracted}, ({tuple_text(first['b'])}, {tuple_text(second['b'])}))"
     more = f", preferred_element_type={python(out.dtype)}"
     if out.dtype == "f32" and dtype == "f32" and site.draw.chance(0.25):
         more += ", precision=lax.Precision.HIGHEST"
@@ -163,7 +164,8 @@ def _depthwise(site: Site, out: Type) -> Made | None:
         return None
     n, h, w, c = out.dims
     kernel = site.draw.pick((1, 2, 3, 5))
-    text = f"lax.conv_general_dilated({{0}}, {{1}}, (1, 1), 'VALID', dimension_numbers=('NHWC', 'HWIO', 'NHWC'), feature_group_count={c})"
+    numbers = "dimension_numbers=('NHWC', 'HWIO', 'NHWC')"
+    text = f"lax.conv_general_dilated({{0}}, {{1}}, (1, 1), 'VALID', {numbers}, feature_group_count={c})"
     lhs = out.shaped((n, h + kernel - 1, w + kernel - 1, c))
     return Made((Hole(lhs), Hole(out.shaped((kernel, kernel, 1, c)))), text)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
+from assay.generate.expressions import number
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.types import Type, is_integer, limits, python, tuple_text
 
@@ -74,7 +76,8 @@ def _gather(site: Site, out: Type) -> Made | None:
     # The operand: the window's dimensions, some of which are larger than the window, and some collapsed to nothing.
     collapsed = draw.between(0, 2)
     sizes: list[int] = [out.dims[i] for i in offsets]
-    operand, slice_sizes, gone = [], [], []
+    operand: list[int] = []
+    slice_sizes, gone = [], []
     order = draw.shuffled(["o"] * len(sizes) + ["c"] * collapsed)
     left = list(sizes)
     room = site.grammar.most
@@ -102,7 +105,8 @@ def _gather(site: Site, out: Type) -> Made | None:
 
 
 _SCATTERS = {
-    "set": ("any", "set"), "add": ("number", "add"), "min": ("real", "min"), "max": ("real", "max"), "mul": ("real", "multiply"),
+    "set": ("any", "set"), "add": ("number", "add"), "min": ("real", "min"), "max": ("real", "max"),
+    "mul": ("real", "multiply"),
 }  # fmt: skip
 
 
@@ -124,7 +128,8 @@ def _at(name: str, method: str, site: Site, out: Type) -> Made | None:
     if distinct:
         # Distinct as an iota is, shifted by a value that is the same for all; what lies beyond is dropped.
         step = site.draw.pick((1, 1, 2)) if count < 60 else 1
-        index = f"(lax.iota({python(kind)}, {count}) * np.array({step}, {python(kind)}) + ({{2}} & np.array(15, {python(kind)})))"
+        apart = f"lax.iota({python(kind)}, {count}) * {number(step, kind)}"
+        index = f"({apart} + ({{2}} & {number(15, kind)}))"
         if site.draw.chance(0.4):
             more = ", unique_indices=True"
         if site.draw.chance(0.3):
@@ -146,7 +151,7 @@ for _name, (_results, _method) in _SCATTERS.items():
         _results,
         weight=1.2 if _name in ("set", "add") else 0.6,
         smooth=_name in ("set", "add"),
-    )(lambda site, out, name=_name, method=_method: _at(name, method, site, out))  # type: ignore[misc]
+    )(partial(_at, _name, _method))
 
 
 @form("scatter of windows", "indexing", "number", weight=1.0, smooth=False)
@@ -174,12 +179,9 @@ def _scatter(site: Site, out: Type) -> Made | None:
     name = draw.pick(("scatter_add", "scatter_min", "scatter_max")) if out.dtype[0] != "c" else "scatter_add"
     numbers = f"lax.ScatterDimensionNumbers({tuple_text(places)}, {tuple_text(inserted)}, {tuple_text(mapped)})"
     indices = Type(index_type(site), (*batch, len(mapped)))
-    mode = draw.pick(("clip", "drop"))
-    mode = {"drop": "lax.GatherScatterMode.FILL_OR_DROP", "clip": "lax.GatherScatterMode.CLIP"}[mode]
-    return Made(
-        (Hole(out), Hole(indices), Hole(out.shaped(tuple(dims)))),
-        f"lax.{name}({{0}}, {{1}}, {{2}}, {numbers}, mode={mode})",
-    )
+    mode = f"lax.GatherScatterMode.{draw.pick(('CLIP', 'FILL_OR_DROP'))}"
+    operands = (Hole(out), Hole(indices), Hole(out.shaped(tuple(dims))))
+    return Made(operands, f"lax.{name}({{0}}, {{1}}, {{2}}, {numbers}, mode={mode})")
 
 
 @form("index in the middle", "indexing", "any", weight=0.7)

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.grammar import Grammar
+from assay.generate.grow import grow
 from assay.generate.plan import Plan
 from assay.generate.types import Type, python
 
@@ -20,8 +21,6 @@ def body(
     innermost: bool = False,
 ) -> Plan:
     """A computation of a few operations with these results. innermost: whether it has no bodies of its own."""
-    from assay.generate.grow import grow
-
     grammar = site.grammar
     if smooth and not grammar.differentiable:
         grammar = _smooth(grammar)
@@ -67,7 +66,7 @@ def _vmap(site: Site, out: Type) -> Made | None:
     axes: list[str] = []
     types: list[Type] = []
     for i, type_ in enumerate(inner.parameter_types):
-        if (site.draw.chance(0.3) and not (i == 0)) or type_.size * size > site.grammar.most:
+        if (site.draw.chance(0.3) and i != 0) or type_.size * size > site.grammar.most:
             axes.append("None")
             types.append(type_)
         else:
@@ -82,7 +81,7 @@ def _vmap(site: Site, out: Type) -> Made | None:
 
 @form("scan", "lifting", "any", weight=1.4, lifts=True)
 def _scan(site: Site, out: Type) -> Made | None:
-    """One carry and one array of rows; the result is the last carry or all the rows."""
+    """One carry and one array of rows; the results are the last carry and all the rows."""
     draw = site.draw
     stacked = out.rank > 0 and out.dims[0] <= 9 and draw.chance(0.5)
     length = out.dims[0] if stacked else draw.pick((0, 1, 2, 3, 5))
@@ -96,8 +95,8 @@ def _scan(site: Site, out: Type) -> Made | None:
     free = names(len(types) - 2, 2)
     call = f"{{f0}}(c, x{', ' + free if free else ''})"
     more = draw.pick(("", "", ", reverse=True", ", unroll=2")) if length else ""
-    text = f"lax.scan(lambda c, x: {call}, {{0}}, {{1}}, length={length}{more})[{1 if stacked else 0}]"
-    return Made((Hole(carry), Hole(rows), *holes(types[2:])), text, (inner,))
+    text = f"lax.scan(lambda c, x: {call}, {{0}}, {{1}}, length={length}{more})"
+    return Made((Hole(carry), Hole(rows), *holes(types[2:])), text, (inner,), (carry, rows), int(stacked))
 
 
 @form("fori_loop", "lifting", "any", weight=1.2, lifts=True)
@@ -200,10 +199,8 @@ def _jvp(site: Site, out: Type) -> Made:
     inner = body(site, [out], [out], smooth=True, most=5)
     types = inner.parameter_types
     free = names(len(types) - 1, 2)
-    text = (
-        f"jax.jvp(lambda x: {{f0}}(x{', ' + free if free else ''})[0], ({{0}},), ({{1}},))[{site.draw.pick((1, 1, 0))}]"
-    )
-    return Made((Hole(out), Hole(out), *holes(types[1:])), text, (inner,))
+    text = f"jax.jvp(lambda x: {{f0}}(x{', ' + free if free else ''})[0], ({{0}},), ({{1}},))"
+    return Made((Hole(out), Hole(out), *holes(types[1:])), text, (inner,), (out, out), site.draw.pick((1, 1, 0)))
 
 
 @form("custom_jvp", "lifting", "float", weight=0.4, lifts=True)
@@ -215,11 +212,9 @@ def _custom_jvp(site: Site, out: Type) -> Made | None:
     return Made((Hole(out),), text, (inner,))
 
 
-@form("shard_map", "lifting", "float int", weight=0.3, lifts=True, targets=("cpu",))
-def _shard_map(site: Site, out: Type) -> Made | None:
+@form("shard_map", "lifting", "float int", weight=0.3, lifts=True, targets=("cpu",), outermost=True)
+def _shard_map(site: Site, out: Type) -> Made:
     """On a mesh of one device."""
-    if site.depth:
-        return None  # meshes do not nest
     inner = body(site, [out], [out], most=4, innermost=True)
     types = inner.parameter_types
     specs = f"({', '.join(['jax.sharding.PartitionSpec()'] * len(types))},)"
@@ -227,11 +222,11 @@ def _shard_map(site: Site, out: Type) -> Made | None:
     place = (
         "getattr(jax, 'shard_map', None) or __import__('jax.experimental.shard_map', fromlist=['shard_map']).shard_map"
     )
-    text = f"({place})({{f0}}, mesh={mesh}, in_specs={specs}, out_specs=(jax.sharding.PartitionSpec(),))({names(len(types))})[0]"
-    return Made(holes(types), text, (inner,))
+    how = f"mesh={mesh}, in_specs={specs}, out_specs=(jax.sharding.PartitionSpec(),)"
+    return Made(holes(types), f"({place})({{f0}}, {how})({names(len(types))})[0]", (inner,))
 
 
-@form("collective over vmap", "lifting", "f32 s32", weight=0.4, smooth=False)
+@form("collective over vmap", "lifting", "f32 s32", weight=0.4, smooth=False, outermost=True)
 def _collective(site: Site, out: Type) -> Made | None:
     """A named axis of vmap, over which jax reduces."""
     size = site.draw.pick((1, 2, 3, 5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assay.generate.expressions import number
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.types import Type, python, tuple_text
 
@@ -37,10 +38,10 @@ def _solve(site: Site, out: Type) -> Made | None:
         return None
     n = out.dims[-2]
     whole = out.shaped((*out.dims[:-2], n, n))
-    lower, unit = site.draw.chance(0.5), site.draw.chance(0.3)
-    matrix = f"jnp.sin({{0}}) * np.array(0.25, {python(out.dtype)}) + 2 * jnp.eye({n}, dtype={python(out.dtype)})"
-    text = f"lax.linalg.triangular_solve({matrix}, {{1}}, left_side=True, lower={lower}, unit_diagonal={unit}, transpose_a={site.draw.chance(0.3)})"
-    return Made((Hole(whole), Hole(out)), text)
+    lower, unit, transposed = site.draw.chance(0.5), site.draw.chance(0.3), site.draw.chance(0.3)
+    matrix = f"jnp.sin({{0}}) * {number(0.25, out.dtype)} + 2 * jnp.eye({n}, dtype={python(out.dtype)})"
+    how = f"left_side=True, lower={lower}, unit_diagonal={unit}, transpose_a={transposed}"
+    return Made((Hole(whole), Hole(out)), f"lax.linalg.triangular_solve({matrix}, {{1}}, {how})")
 
 
 @form("cholesky", "linear_algebra", "f32 f64", weight=0.25, targets=("cpu",))
@@ -48,10 +49,8 @@ def _cholesky(site: Site, out: Type) -> Made | None:
     if out.rank != 2 or out.dims[0] != out.dims[1] or not 0 < out.dims[0] <= 32:
         return None
     n = out.dims[0]
-    return Made(
-        (Hole(out),),
-        f"lax.linalg.cholesky(jnp.matmul(jnp.sin({{0}}), jnp.sin({{0}}).T) + {n} * jnp.eye({n}, dtype={python(out.dtype)}))",
-    )
+    square = "jnp.matmul(jnp.sin({0}), jnp.sin({0}).T)"
+    return Made((Hole(out),), f"lax.linalg.cholesky({square} + {n} * jnp.eye({n}, dtype={python(out.dtype)}))")
 
 
 @form("random bits", "linear_algebra", "u32 u8 u16", weight=0.3, smooth=False)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from itertools import pairwise
 
+from assay.generate.expressions import converted, number
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.leaves import scalar
-from assay.generate.types import Type, is_complex, is_integer, python, tuple_text
+from assay.generate.types import Type, limits, python, tuple_text
+
+
+@lru_cache(maxsize=4096)
+def divisors(size: int) -> tuple[int, ...]:
+    """Some of them where there are many."""
+    among = range(1, size + 1) if size <= 4096 else (1, 2, 3, 4, 5, 8, 16, 32, 64, 128)
+    return tuple(d for d in among if size % d == 0)
 
 
 def factored(site: Site, size: int, rank: int) -> tuple[int, ...]:
     """So many dimensions whose product is `size`."""
     dims, left = [], size
     for _ in range(rank - 1):
-        divisors = (
-            [d for d in range(1, min(left, 4096) + 1) if left % d == 0]
-            if left <= 4096
-            else [d for d in (1, 2, 4, 8, 16, 32, 64, 128, 3, 5) if left % d == 0]
-        )
-        dims.append(site.draw.pick(divisors))
+        dims.append(site.draw.pick(divisors(left)))
         left //= dims[-1]
     return tuple(site.draw.shuffled([*dims, left]))
 
@@ -122,7 +127,7 @@ def _concatenate(site: Site, out: Type) -> Made | None:
     axis, parts = site.draw.below(out.rank), site.draw.between(1, 4)
     cuts = sorted(site.draw.between(0, out.dims[axis]) for _ in range(parts - 1))
     ends = [0, *cuts, out.dims[axis]]
-    sizes = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+    sizes = [b - a for a, b in pairwise(ends)]
     holes = tuple(Hole(out.shaped((*out.dims[:axis], n, *out.dims[axis + 1 :]))) for n in sizes)
     return Made(holes, f"lax.concatenate([{', '.join(f'{{{i}}}' for i in range(parts))}], {axis})")
 
@@ -165,31 +170,25 @@ def _pad(site: Site, out: Type) -> Made | None:
 _STARTS = ("s32", "s8", "u8", "s16", "u16", "u32", "s64")
 
 
-def starts(site: Site, dims: tuple[int, ...], room: tuple[int, ...]) -> tuple[list[Hole], list[str]]:
+def starts(site: Site, dims: tuple[int, ...], room: tuple[int, ...], first: int) -> tuple[list[Hole], str]:
     """Start indices for a dynamic slice, of one type for all: constants in range and beyond, or values of any kind.
-    Those that lie outside are clamped, as XLA has it.
+    Those that lie outside are clamped, as XLA has it. first: number of the first of the holes among the operands.
     """
     dtype = site.grammar.dtype(site.draw, _STARTS)
+    low, high = limits(dtype)
     holes: list[Hole] = []
     texts = []
     for dim, free in zip(dims, room, strict=True):
         kind = site.draw.below(4)
         if kind == 0:
+            texts.append(f"{{{first + len(holes)}}}")
             holes.append(Hole(Type(dtype)))
-            texts.append(f"{{START{len(holes) - 1}}}")
             continue
         choices = [0, free, free // 2]
         if kind == 1:
-            choices += [dim, dim + 3, *([-1, -dim] if dtype[0] == "s" else [])]
-        low, high = (0, 2**31) if dtype == "u32" else _range(dtype)
-        texts.append(f"np.array({min(max(site.draw.pick(choices), low), high)}, {python(dtype)})")
-    return holes, texts
-
-
-def _range(dtype: str) -> tuple[int, int]:
-    from assay.generate.types import limits
-
-    return limits(dtype)
+            choices += [dim, dim + 3, *([-1, -dim] if low < 0 else [])]
+        texts.append(number(min(max(site.draw.pick(choices), low), high), dtype))
+    return holes, f"({', '.join(texts)},)"
 
 
 @form("dynamic_slice", "movement", "any", weight=2.0)
@@ -202,13 +201,10 @@ def _dynamic_slice(site: Site, out: Type) -> Made | None:
         extra = extra if size // max(dim, 1) * (dim + extra) <= site.grammar.most else 0
         size = max(size // max(dim, 1) * (dim + extra), 1)
         dims.append(dim + extra)
-    holes, texts = starts(site, tuple(dims), tuple(d - o for d, o in zip(dims, out.dims, strict=True)))
-    indices = ", ".join(texts)
-    for i in range(len(holes)):
-        indices = indices.replace(f"{{START{i}}}", f"{{{i + 1}}}")
-    return Made(
-        (Hole(out.shaped(tuple(dims))), *holes), f"lax.dynamic_slice({{0}}, ({indices},), {tuple_text(out.dims)})"
-    )
+    room = tuple(d - o for d, o in zip(dims, out.dims, strict=True))
+    holes, indices = starts(site, tuple(dims), room, 1)
+    whole = Hole(out.shaped(tuple(dims)))
+    return Made((whole, *holes), f"lax.dynamic_slice({{0}}, {indices}, {tuple_text(out.dims)})")
 
 
 @form("dynamic_update_slice", "movement", "any", weight=2.0)
@@ -216,18 +212,16 @@ def _dynamic_update_slice(site: Site, out: Type) -> Made | None:
     if out.rank == 0:
         return None
     part = tuple(site.draw.pick(sorted({d, max(d - 1, 0), (d + 1) // 2, min(1, d)})) for d in out.dims)
-    holes, texts = starts(site, out.dims, tuple(d - p for d, p in zip(out.dims, part, strict=True)))
+    room = tuple(d - p for d, p in zip(out.dims, part, strict=True))
     shifted = site.draw.chance(0.3)  # the update is a piece of the very array that it goes to
-    first = 1 if shifted else 2
-    indices = ", ".join(texts)
-    for i in range(len(holes)):
-        indices = indices.replace(f"{{START{i}}}", f"{{{i + first}}}")
-    if shifted:
-        begin = [site.draw.pick(sorted({0, d - p})) for d, p in zip(out.dims, part, strict=True)]
-        end = [b + p for b, p in zip(begin, part, strict=True)]
-        update = f"lax.slice({{0}}, {tuple_text(begin)}, {tuple_text(end)})"
-        return Made((Hole(out), *holes), f"lax.dynamic_update_slice({{0}}, {update}, ({indices},))")
-    return Made((Hole(out), Hole(out.shaped(part)), *holes), f"lax.dynamic_update_slice({{0}}, {{1}}, ({indices},))")
+    holes, indices = starts(site, out.dims, room, 1 if shifted else 2)
+    if not shifted:
+        update = Hole(out.shaped(part))
+        return Made((Hole(out), update, *holes), f"lax.dynamic_update_slice({{0}}, {{1}}, {indices})")
+    begin = [site.draw.pick(sorted({0, r})) for r in room]
+    end = [b + p for b, p in zip(begin, part, strict=True)]
+    piece = f"lax.slice({{0}}, {tuple_text(begin)}, {tuple_text(end)})"
+    return Made((Hole(out), *holes), f"lax.dynamic_update_slice({{0}}, {piece}, {indices})")
 
 
 @form("iota of", "movement", "real", weight=0.6)
@@ -240,7 +234,7 @@ def _iota_of(site: Site, out: Type) -> Made | None:
     iota = f"lax.broadcasted_iota({python(dtype)}, {tuple_text(out.dims)}, {axis})"
     if out.dtype == "f16" and dtype not in ("s8", "u8"):
         return None
-    return Made((Hole(out),), f"lax.add({{0}}, lax.convert_element_type({iota}, {python(out.dtype)}))")
+    return Made((Hole(out),), f"lax.add({{0}}, {converted(iota, out.dtype)})")
 
 
 @form("one hot", "movement", "real pred", weight=0.6, smooth=False)
@@ -248,22 +242,15 @@ def _one_hot(site: Site, out: Type) -> Made | None:
     if out.rank == 0:
         return None
     dtype = site.grammar.dtype(site.draw, ("s32", "u8", "s8", "s16", "u16"))
-    count = out.dims[-1]
-    iota = f"lax.broadcasted_iota({python(dtype)}, {tuple_text(out.dims)}, {out.rank - 1})"
-    index = f"lax.broadcast_in_dim({{0}}, {tuple_text(out.dims)}, {tuple_text(range_(out.rank - 1))})"
-    assert count >= 0
-    return Made(
-        (Hole(Type(dtype, out.dims[:-1])),), f"lax.convert_element_type(lax.eq({index}, {iota}), {python(out.dtype)})"
-    )
+    last = out.rank - 1
+    iota = f"lax.broadcasted_iota({python(dtype)}, {tuple_text(out.dims)}, {last})"
+    index = f"lax.broadcast_in_dim({{0}}, {tuple_text(out.dims)}, {tuple_text(range(last))})"
+    return Made((Hole(Type(dtype, out.dims[:-1])),), converted(f"lax.eq({index}, {iota})", out.dtype))
 
 
-def range_(count: int) -> tuple[int, ...]:
-    return tuple(range(count))
-
-
-@form("triangle", "movement", "any", weight=0.5)
+@form("triangle", "movement", "pred real f8", weight=0.5)
 def _triangle(site: Site, out: Type) -> Made | None:
-    if out.rank < 2 or is_complex(out.dtype) or (is_integer(out.dtype) and out.dtype in ("s4", "u4")):
+    if out.rank < 2:
         return None
     return Made((Hole(out),), f"jnp.{site.draw.pick(('tril', 'triu'))}({{0}}, {site.draw.between(-2, 2)})")
 

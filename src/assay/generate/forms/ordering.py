@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.types import Type, is_float, python
+from assay.generate.types import Type
 
 
 @form("sort", "ordering", "real pred", weight=1.4)
@@ -21,7 +21,8 @@ def _sort_by_key(site: Site, out: Type) -> Made | None:
         return None
     key = out.of(site.grammar.dtype(site.draw, ("s32", "u8", "s8", "s16", "u32")))
     axis = site.draw.below(out.rank)
-    return Made((Hole(key), Hole(out)), f"lax.sort(({{0}}, {{1}}), dimension={axis}, num_keys=1, is_stable=True)[1]")
+    text = f"lax.sort(({{0}}, {{1}}), dimension={axis}, num_keys=1, is_stable=True)"
+    return Made((Hole(key), Hole(out)), text, parts=(key, out), at=1)
 
 
 @form("sort by two keys", "ordering", "s32 u8 s8 u32 f32", weight=0.4, smooth=False)
@@ -30,10 +31,8 @@ def _sort_by_two(site: Site, out: Type) -> Made | None:
         return None
     axis = site.draw.below(out.rank)
     key = out.of(site.grammar.dtype(site.draw, ("s32", "u8")))
-    return Made(
-        (Hole(key), Hole(out)),
-        f"lax.sort(({{0}}, {{1}}), dimension={axis}, num_keys=2)[{1 if not is_float(out.dtype) else 1}]",
-    )
+    text = f"lax.sort(({{0}}, {{1}}), dimension={axis}, num_keys=2)"
+    return Made((Hole(key), Hole(out)), text, parts=(key, out), at=1)
 
 
 @form("argsort", "ordering", "s32", weight=0.5, smooth=False)
@@ -55,8 +54,8 @@ def _wider(site: Site, out: Type) -> tuple[int, ...]:
 def _top_k(site: Site, out: Type) -> Made | None:
     if out.rank == 0 or out.dims[-1] > 256:
         return None
-    dims = _wider(site, out)
-    return Made((Hole(out.shaped(dims)),), f"lax.top_k({{0}}, {out.dims[-1]})[0]")
+    keys = out.shaped(_wider(site, out))
+    return Made((Hole(keys),), f"lax.top_k({{0}}, {out.dims[-1]})", parts=(out, out.of("s32")))
 
 
 @form("top_k indices", "ordering", "s32", weight=0.9, smooth=False)
@@ -65,7 +64,7 @@ def _top_k_indices(site: Site, out: Type) -> Made | None:
     if out.rank == 0 or out.dims[-1] > 256:
         return None
     keys = Type(site.grammar.dtype(site.draw, ("s32", "s8", "u8", "s16", "u32", "f32")), _wider(site, out))
-    return Made((Hole(keys),), f"lax.top_k({{0}}, {out.dims[-1]})[1]")
+    return Made((Hole(keys),), f"lax.top_k({{0}}, {out.dims[-1]})", parts=(out.of(keys.dtype), out), at=1)
 
 
 @form("searchsorted", "ordering", "s32", weight=0.3, smooth=False)
@@ -75,15 +74,13 @@ def _searchsorted(site: Site, out: Type) -> Made | None:
         return None
     table = Type(dtype, (max(site.grammar.dim(site.draw, 256), 1),))
     method = site.draw.pick(("scan", "compare_all"))
-    text = f"jnp.searchsorted(jnp.sort({{0}}), {{1}}, side='{site.draw.pick(('left', 'right'))}', method='{method}').astype(jnp.int32)"
+    side = site.draw.pick(("left", "right"))
+    text = f"jnp.searchsorted(jnp.sort({{0}}), {{1}}, side='{side}', method='{method}').astype(jnp.int32)"
     return Made((Hole(table), Hole(out.of(dtype))), text)
 
 
 @form("median", "ordering", "s32", weight=0.2, smooth=False)
 def _median(site: Site, out: Type) -> Made:
     size = site.draw.pick((1, 3, 5, 9, 33))
-    dims = (*out.dims, size)
-    return Made(
-        (Hole(out.shaped(dims)),),
-        f"lax.index_in_dim(jnp.sort({{0}}, axis={out.rank}), {size // 2}, {out.rank}, keepdims=False).astype({python(out.dtype)})",
-    )
+    text = f"lax.index_in_dim(jnp.sort({{0}}, axis={out.rank}), {size // 2}, {out.rank}, keepdims=False)"
+    return Made((Hole(out.shaped((*out.dims, size))),), text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.leaves import scalar
@@ -15,7 +16,8 @@ MOST = 1 << 9
 def spread(site: Site, out: Type, most_terms: int = MOST) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Dimensions with some more among them, and which those are."""
     count = site.draw.weighted((1, 2, 3), (6, 9, 10))
-    dims, axes, room = list(out.dims), [], min(site.grammar.most // max(out.size, 1), most_terms)
+    dims, room = list(out.dims), min(site.grammar.most // max(out.size, 1), most_terms)
+    axes: list[int] = []
     for _ in range(count):
         size = site.grammar.dim(site.draw, max(room, 1))
         at = site.draw.between(0, len(dims))
@@ -48,9 +50,7 @@ for _name, _results, _weight in (
     ("max", "real", 1.6),
     ("min", "real", 1.4),
 ):
-    form(f"reduce_{_name}", "reduction", _results, weight=_weight)(
-        lambda site, out, name=_name: _reduced(name, site, out)
-    )  # type: ignore[misc]
+    form(f"reduce_{_name}", "reduction", _results, weight=_weight)(partial(_reduced, _name))
 
 
 @form("reduce logical", "reduction", "pred", weight=1.0, smooth=False)
@@ -70,13 +70,14 @@ def _bitwise(site: Site, out: Type) -> Made:
 
 @form("reduce of two", "reduction", "real", weight=0.6, smooth=False)
 def _variadic(site: Site, out: Type) -> Made:
-    """Sum and greatest at once; one of the two is used."""
+    """Sum and greatest at once."""
     dims, axes = spread(site, out)
     values = inits(out.dtype)
     body = "lambda a, b: (lax.add(a[0], b[0]), lax.max(a[1], b[1]))"
-    text = f"lax.reduce(({{0}}, {{1}}), ({values['add']}, {values['max']}), {body}, {tuple_text(axes)})[{site.draw.below(2)}]"
+    starts = f"({values['add']}, {values['max']})"
     operand = Hole(out.shaped(dims))
-    return Made((operand, operand), text)
+    text = f"lax.reduce(({{0}}, {{1}}), {starts}, {body}, {tuple_text(axes)})"
+    return Made((operand, operand), text, parts=(out, out), at=site.draw.below(2))
 
 
 @form("mean", "reduction", "float", weight=0.8)
@@ -144,7 +145,7 @@ for _name, _results, _weight in (
     ("cummin", "real", 0.7),
     ("cumlogsumexp", "f32 f64", 0.4),
 ):
-    form(_name, "reduction", _results, weight=_weight)(lambda site, out, name=_name: _cumulative(name, site, out))  # type: ignore[misc]
+    form(_name, "reduction", _results, weight=_weight)(partial(_cumulative, _name))
 
 
 @form("cumsum of a constant", "reduction", "real", weight=0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.forms.reduction import inits
 from assay.generate.types import Type, python, tuple_text
@@ -12,11 +14,11 @@ def _windowed(site: Site, out: Type, plain: bool = False) -> tuple[tuple[int, ..
     if out.rank == 0:
         return None
     draw = site.draw
-    dims, window, strides, pads, base, dilation = [], [], [], [], [], []
+    rows: list[tuple[int, int, tuple[int, int], int, int, int]] = []
     chosen = draw.some(range(out.rank), draw.between(1, min(out.rank, 2)))
     for axis, dim in enumerate(out.dims):
         if axis not in chosen or dim == 0:
-            sizes = (1, 1, (0, 0), 1, 1, dim)
+            rows.append((1, 1, (0, 0), 1, 1, dim))
         else:
             size, stride = draw.pick((1, 2, 3, 4, dim if dim <= 64 else 5)), draw.pick((1, 1, 1, 2, 3))
             low, high = draw.pick((0, 0, 1, 2, size - 1)), draw.pick((0, 0, 1, size - 1))
@@ -27,13 +29,11 @@ def _windowed(site: Site, out: Type, plain: bool = False) -> tuple[tuple[int, ..
             operand, rest = divmod(whole - 1, inside)
             if whole < 1:
                 return None
-            sizes = (size, stride, (low, high + rest), inside, outside, operand + 1)
-        for into, value in zip((window, strides, pads, base, dilation, dims), sizes, strict=True):
-            into.append(value)
-    more = f"{tuple_text(window)}, {tuple_text(strides)}, {pads}"
+            rows.append((size, stride, (low, high + rest), inside, outside, operand + 1))
+    more = f"{tuple_text(r[0] for r in rows)}, {tuple_text(r[1] for r in rows)}, {[r[2] for r in rows]}"
     if not plain:
-        more += f", {tuple_text(base)}, {tuple_text(dilation)}"
-    return tuple(dims), more
+        more += f", {tuple_text(r[3] for r in rows)}, {tuple_text(r[4] for r in rows)}"
+    return tuple(r[5] for r in rows), more
 
 
 def _reduce_window(name: str, site: Site, out: Type) -> Made | None:
@@ -49,9 +49,7 @@ for _name, _results, _weight in (
     ("min", "real", 0.8),
     ("mul", "real", 0.3),
 ):
-    form(f"reduce_window_{_name}", "windows", _results, weight=_weight, smooth=False)(
-        lambda site, out, name=_name: _reduce_window(name, site, out)
-    )  # type: ignore[misc]
+    form(f"reduce_window_{_name}", "windows", _results, weight=_weight, smooth=False)(partial(_reduce_window, _name))
 
 
 @form("select_and_scatter_add", "windows", "f32 f64", weight=0.5, smooth=False)
@@ -64,8 +62,8 @@ def _select_and_scatter(site: Site, out: Type) -> Made | None:
         draw.pick([w for w in (1, 2, 3) if w <= d]) if axis >= out.rank - 2 else 1 for axis, d in enumerate(out.dims)
     ]
     strides = [draw.pick((1, 2)) if w > 1 else 1 for w in window]
-    body = f"lambda x: jnp.sum(jnp.sin(lax.reduce_window(x, -np.inf, lax.max, {tuple_text(window)}, {tuple_text(strides)}, 'VALID')))"
-    return Made((Hole(out, leaf=True),), f"jax.grad({body})({{0}})")
+    pooled = f"lax.reduce_window(x, -np.inf, lax.max, {tuple_text(window)}, {tuple_text(strides)}, 'VALID')"
+    return Made((Hole(out, leaf=True),), f"jax.grad(lambda x: jnp.sum(jnp.sin({pooled})))({{0}})")
 
 
 @form("average pool", "windows", "f32 bf16", weight=0.4)

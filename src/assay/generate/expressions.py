@@ -1,0 +1,31 @@
+"""Pieces of the Python that programs are printed as."""
+
+from __future__ import annotations
+
+from assay.generate.types import python
+
+
+def number(value: object, dtype: str) -> str:
+    """A scalar of the type."""
+    return f"np.array({value}, {python(dtype)})"
+
+
+def clamped(text: str, low: object, high: object, dtype: str) -> str:
+    return f"lax.clamp({number(low, dtype)}, {text}, {number(high, dtype)})"
+
+
+def converted(text: str, dtype: str) -> str:
+    return f"lax.convert_element_type({text}, {python(dtype)})"
+
+
+def operands(count: int, first: int = 0) -> str:
+    """`{0}, {1}`."""
+    return ", ".join(f"{{{i}}}" for i in range(first, first + count))
+
+
+def with_numbers(text: str, dtype: str) -> str:
+    """The text with ONE, TWO and HALF as scalars of the type."""
+    for word, value in (("ONE", 1), ("TWO", 2), ("HALF", 0.5)):
+        if word in text:
+            text = text.replace(word, number(value, dtype))
+    return text
