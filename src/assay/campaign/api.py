@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from assay.campaign.run import Limits, Loop, Progress, request_of
+from assay.campaign.run import Loop, Progress, request_of
 from assay.campaign.settings import Settings, grammar
+from assay.campaign.triage import Limits
 from assay.checking import api
 from assay.errors import InputError
 from assay.report.campaign import CampaignReport, FoundRow

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -27,6 +28,7 @@ from assay.errors import AssayError
 from assay.oracle.verdict import Verdict
 from assay.store.api import Campaign, Filters, Store
 from assay.store.finding import Finding
+from assay.toolchain.outcomes import one_line
 
 LOUD = (Verdict.CRASH, Verdict.HANG)
 BATCH_S = 900.0
@@ -114,7 +116,15 @@ def screened(settings: Settings, corpus: list[tuple[int, tuple[int, ...]]], numb
     if _screen is None or _screen[0] != request:
         _screen = request, Screen.of(request)
     members = Members(settings, corpus)
-    return _screen[1].judged(members.batch(number), members.is_wide(number), snapshots)
+    batch = members.batch(number)
+    try:
+        return _screen[1].judged(batch, members.is_wide(number), snapshots)
+    except AssayError:
+        raise
+    except Exception as error:  # the campaign goes on, and tells it
+        _screen[1].close()
+        _screen = None
+        return Batch([Row(member.number, Verdict.UNVERIFIED, fault(error)) for member in batch], [])
 
 
 def triaged(suspect: Suspect, wide: bool, settings: Settings, limits: Limits, full: dict[str, int]) -> Triaged:
@@ -122,6 +132,16 @@ def triaged(suspect: Suspect, wide: bool, settings: Settings, limits: Limits, fu
         return triage(suspect, wide, settings, request_of(settings), limits, full)
     except AssayError as error:
         return Triaged(suspect.member.number, "", why=f"not triaged: {error}")
+    except Exception as error:  # the campaign goes on, and tells it
+        return Triaged(suspect.member.number, "", why=f"not triaged: {fault(error)}")
+
+
+def fault(error: Exception) -> str:
+    """A fault of our own, with the line that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"a fault of assay: {type(error).__name__}: {one_line(str(error))} ({Path(last.filename).name}:{last.lineno})"
+    )
 
 
 def request_of(settings: Settings) -> api.Request:

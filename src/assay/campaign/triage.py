@@ -71,7 +71,7 @@ def triage(
     member, module = suspect.member, suspect.program.module
     assert module is not None
     with Still.open(request, jobs=1) as still:
-        shown = still.first(module, suspect.arguments, step)
+        shown = still(module, suspect.arguments)
         if shown is None:
             return Triaged(member.number, "", why="not seen a third time, in a fresh process")
         early = early_bucket(shown)
@@ -79,7 +79,7 @@ def triage(
             return Triaged(member.number, early, why="enough of its kind")
         budget = limits.loud_s if shown.verdict in (Verdict.CRASH, Verdict.HANG) else limits.reduce_s
         reduced = reduce(module, suspect.arguments, still, budget_s=budget, jobs=1, step=step)
-        again = still.first(reduced.module, reduced.arguments, step)
+        again = still(reduced.module, reduced.arguments)
         versions = still.versions
     if again is None:
         return Triaged(member.number, early, why="its reduced form does not show it again")

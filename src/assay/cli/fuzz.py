@@ -113,8 +113,9 @@ def _operations(text: str) -> tuple[int, int]:
 
 
 def _list() -> None:
+    import assay.generate.programs  # noqa: F401  (fills it)
     from assay.cli.output import console
-    from assay.generate import REGISTRY
+    from assay.generate.form import REGISTRY
 
     table = Table("family", "operations", box=None, pad_edge=False)
     families: dict[str, list[str]] = {}
