@@ -31,7 +31,8 @@ FAMILIES = (
 for _family in FAMILIES:
     importlib.import_module(f"assay.reference.ops.{_family}")
 
-OnValue = Callable[[Computation, Instruction, Value], None]
+OnValue = Callable[[Computation, Instruction, Value], Value | None]
+"""Sees a value, and may give another in its place."""
 
 
 @dataclass(slots=True)
@@ -209,7 +210,8 @@ class _Run:
         if self.rng is not None:
             value = without_radii(value)
         if self.on_value is not None:
-            self.on_value(computation, instruction, value)
+            other = self.on_value(computation, instruction, value)
+            value = value if other is None else other
         return value
 
     def _typed(self, instruction: Instruction, value: Value) -> Value:

@@ -28,7 +28,7 @@ FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class _Windows:
+class Windows:
     """What attributes and shapes alone say about the windows of a gather or scatter.
 
     sizes: of a window, in every operand dimension. batch: the shape of the indices without their vector dimension.
@@ -62,6 +62,12 @@ class _Windows:
         """Flat places of the windows' first elements. (*batch)"""
         return starts @ self.strides + self.anchors
 
+    def reached(self, starts: Array) -> tuple[Array, Array]:
+        """(which windows fit, the flat places of all elements of those), as a scatter has it."""
+        fits = ((starts >= 0) & (starts <= self.room)).all(-1).ravel()
+        first = (self.places(starts) + np.zeros(self.batch, np.int64)).ravel()[fits]
+        return fits, (first[:, None] + self.distances).ravel()
+
 
 @lru_cache(maxsize=4096)
 def _windows(
@@ -72,7 +78,7 @@ def _windows(
     to_operand: tuple[int, ...],
     batching: tuple[tuple[int, int], ...],
     blocked: bool,
-) -> _Windows:
+) -> Windows:
     """batching: pairs of operand dimension and indices dimension. blocked: trailing dimensions that a window takes
     whole move as one block.
     """
@@ -96,10 +102,10 @@ def _windows(
     to = list(to_operand)
     room = np.subtract(operand, sizes)[to]
     block = prod(operand[first:])
-    return _Windows(vector_dim, to_operand, sizes, batch, own, room, strides[to], anchors, distances, block)
+    return Windows(vector_dim, to_operand, sizes, batch, own, room, strides[to], anchors, distances, block)
 
 
-def _ascend(windows: _Windows, starts: Array) -> bool:
+def ascend(windows: Windows, starts: Array) -> bool:
     """Whether index vectors, components in the order of operand dimensions, ascend within each cell of the batch."""
     axes = [axis for _, axis in windows.own]
     lines = np.moveaxis(starts[..., np.argsort(windows.to_operand)], axes, range(len(axes)))
@@ -116,12 +122,32 @@ def _ascend(windows: _Windows, starts: Array) -> bool:
     return True
 
 
-def _breaks_its_word(ctx: Context, instr: Instruction, windows: _Windows, starts: Array) -> bool:
+def _breaks_its_word(ctx: Context, instr: Instruction, windows: Windows, starts: Array) -> bool:
     """Whether indices are not sorted although the instruction says that they are, so that anything may come of it."""
-    if not flag(instr, "indices_are_sorted") or _ascend(windows, starts):
+    if not flag(instr, "indices_are_sorted") or ascend(windows, starts):
         return False
     ctx.notes.add(f"{instr.name}: the indices are not sorted although indices_are_sorted says so")
     return ctx.resolved is None
+
+
+def gather_windows(instr: Instruction, operand: tuple[int, ...], indices: tuple[int, ...]) -> Windows:
+    """Of a gather, by the dimensions of its operands."""
+    dims = gather_dims(instr)
+    batching = tuple(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True))
+    return _windows(operand, indices, dims.slice_sizes, dims.index_vector_dim, dims.start_index_map, batching, True)
+
+
+def scatter_windows(
+    instr: Instruction, operand: tuple[int, ...], indices: tuple[int, ...], update: tuple[int, ...]
+) -> Windows:
+    """Of a scatter, by the dimensions of its operands."""
+    dims = scatter_dims(instr)
+    batching = tuple(zip(dims.input_batching_dims, dims.scatter_indices_batching_dims, strict=True))
+    absent = {*dims.inserted_window_dims, *dims.input_batching_dims}
+    window = iter(update[d] for d in dims.update_window_dims)
+    sizes = tuple(1 if d in absent else next(window) for d in range(len(operand)))
+    to_operand = dims.scatter_dims_to_operand_dims
+    return _windows(operand, indices, sizes, dims.index_vector_dim, to_operand, batching, False)
 
 
 # ---------------------------------------------------------------- gather
@@ -131,10 +157,7 @@ def _breaks_its_word(ctx: Context, instr: Instruction, windows: _Windows, starts
 def gather(ctx: Context, instr: Instruction, a: Ball, indices: Ball) -> Value:
     dims = gather_dims(instr)
     shape = instr.array.dims
-    batching = tuple(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True))
-    windows = _windows(
-        a.dims, indices.dims, dims.slice_sizes, dims.index_vector_dim, dims.start_index_map, batching, True
-    )
+    windows = gather_windows(instr, a.dims, indices.dims)
     absent = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
     window = [size for d, size in enumerate(dims.slice_sizes) if d not in absent]
     window_axes = range(len(windows.batch), len(windows.batch) + len(window))
@@ -170,22 +193,15 @@ def scatter(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     bases, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     dims = scatter_dims(instr)
     shape = bases[0].dims
-    batching = tuple(zip(dims.input_batching_dims, dims.scatter_indices_batching_dims, strict=True))
-    absent = {*dims.inserted_window_dims, *dims.input_batching_dims}
-    window = iter(updates[0].dims[d] for d in dims.update_window_dims)
-    sizes = tuple(1 if d in absent else next(window) for d in range(len(shape)))
-    to_operand = dims.scatter_dims_to_operand_dims
-    windows = _windows(shape, indices.dims, sizes, dims.index_vector_dim, to_operand, batching, False)
+    windows = scatter_windows(instr, shape, indices.dims, updates[0].dims)
     starts = windows.starts(indices)
-    fits = ((starts >= 0) & (starts <= windows.room)).all(-1).ravel()
+    fits, places = windows.reached(starts)
     whole = bool(fits.all())
-    first = (windows.places(starts) + np.zeros(windows.batch, np.int64)).ravel()
-    places = ((first if whole else first[fits])[:, None] + windows.distances).ravel()
 
     def in_windows(x: Array) -> Array:  # in the order of `places`
         rank = len(dims.update_window_dims)
         back = np.moveaxis(x, dims.update_window_dims, range(x.ndim - rank, x.ndim))
-        return back.ravel() if whole else back.reshape(fits.size, prod(sizes))[fits].ravel()
+        return back.ravel() if whole else back.reshape(fits.size, prod(windows.sizes))[fits].ravel()
 
     flat = [moved(base, lambda x: x.reshape(-1)) for base in bases]
     values = [moved(update, in_windows) for update in updates]
@@ -203,7 +219,7 @@ def scatter(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     return marked if count > 1 else marked[0]
 
 
-def _reach(windows: _Windows, starts: Array, doubts: Array, shape: tuple[int, ...]) -> Array:
+def _reach(windows: Windows, starts: Array, doubts: Array, shape: tuple[int, ...]) -> Array:
     """The elements that windows with an undecided start may touch: along an undecided dimension, all of them."""
     rows = np.argwhere(doubts.any(-1))
     if len(rows) > 64 or not shape:
