@@ -1,0 +1,281 @@
+"""A finding as one file of pytest that needs jax, numpy and pytest alone.
+
+It fails where the compiler is wrong and passes where it is right; `assay.report.prove` says whether it does. The
+program is source of jax.lax where it has such a form, else HLO text. Arguments are arguments, never constants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from assay.errors import AssayError, InputError, Unsupported
+from assay.hlo.module import Module
+from assay.hlo.shape import ArrayShape, DType, leaves
+from assay.report.expected import Expected
+from assay.report.hlo_source import hlo_source
+from assay.report.lax import lax_source
+from assay.report.lax.source import Source
+from assay.report.lax.values import UNPACK, array_text, number_text
+from assay.report.runners import Helpers, ahead_of_time, on_cpu
+from assay.report.wrap import wrapped
+from assay.targets.tpu_aot import GENERATIONS
+from assay.toolchain.worker.options import option_values
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Form = Literal["auto", "lax", "hlo"]
+
+LINES = 60
+COLUMNS = 120
+ELEMENTS = 6
+"""Elements that are compared one by one, where all of them would be too long to write down."""
+WHOLE = 1200
+"""Characters of an output's values up to which all are compared; a tenth where the file would be too long."""
+
+
+def pytest_file(
+    module: Module,
+    arguments: Sequence[Array],
+    expected: Sequence[Expected],
+    *,
+    title: str,
+    target: str = "cpu",
+    toolchain: str = "",
+    note: str = "",
+    options: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    form: Form = "auto",
+) -> str:
+    """The file's text, of at most 60 lines of at most 120 characters.
+
+    module: unoptimized. arguments: one for each array parameter. expected: one for each array among the outputs.
+    target: `cpu` or `tpu:v5e`. toolchain: in words, the versions that are wrong. options: of the compilation. flags: of
+    the process. form: of the program; `auto` is lax where there is such a form and it fits, else hlo. Raises
+    Unsupported where there is no form, InputError where the file would be longer.
+    """
+    if len(arguments) != len(module.arrays):
+        raise InputError(f"{module.name} takes {len(module.arrays)} arrays, {len(arguments)} were given")
+    order = _Order(module, arguments, expected, title, target, toolchain, note, dict(options or {}), tuple(flags))
+    failures: list[AssayError] = []
+    forms = ("lax", "hlo") if form == "auto" else (form,)
+    for each, (whole, apart) in product(forms, ((WHOLE, 2), (WHOLE // 10, 2), (WHOLE // 10, 1))):
+        try:
+            text = re.sub(r"\n{3,}", "\n" * (apart + 1), "\n".join(_lines(order, each, whole)) + "\n")
+        except Unsupported as error:
+            failures.append(error)
+            continue
+        found = text.splitlines()
+        if len(found) <= LINES and max(map(len, found)) <= COLUMNS:
+            return text
+        longest = max(map(len, found))
+        failures.append(
+            InputError(
+                f"the test of {module.name} has {len(found)} lines, the longest of {longest} characters, where {LINES} and "
+                f"{COLUMNS} are allowed: reduce the program and its inputs first"
+            )
+        )
+    raise failures[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    module: Module
+    arguments: Sequence[Array]
+    expected: Sequence[Expected]
+    title: str
+    target: str
+    toolchain: str
+    note: str
+    options: Mapping[str, str]
+    flags: tuple[str, ...]
+
+    @property
+    def generation(self) -> str | None:
+        return self.target.removeprefix("tpu:") if self.target.startswith("tpu:") else None
+
+
+def _lines(order: _Order, form: str, whole: int) -> list[str]:
+    helpers, program = _program(order, form)
+    body = _test(order, form, whole)
+    text = "\n".join([*helpers.lines, program, *body])
+    docstring = _docstring(order)
+    unpack = "unpack(" in text
+    imports = {*helpers.imports, *(("base64", "zlib") if unpack else ()), *(("os",) if order.flags else ())}
+    imports |= {"zlib", "base64"} if "zlib." in program else set()
+    lines = [*docstring, *(f"import {name}" for name in sorted(imports)), *([""] if imports else [])]
+    lines += ["import jax"]
+    lines += ["import jax.numpy as jnp"] if re.search(r"\bjnp\.", text) else []
+    lines += ["import numpy as np"]
+    lines += ["import pytest"] if "pytest." in text else []
+    lines += ["from jax import lax"] if re.search(r"\blax\.", text) else []
+    lines += [*helpers.froms, "", *_settings(order), "", ""]
+    for block in (helpers.lines, UNPACK if unpack else (), program.splitlines()):
+        lines += [*block, "", ""] if block else []
+    return lines + body
+
+
+def _docstring(order: _Order) -> list[str]:
+    words = [order.title.strip().rstrip(".") + "."]
+    words += [f"Wrong with {order.toolchain}, {order.target}."] if order.toolchain else []
+    words += [order.note.strip()] if order.note.strip() else []
+    lines = _filled(words)
+    return [f'"""{lines[0]}"""', ""] if len(lines) == 1 else [f'"""{lines[0]}', *lines[1:], '"""', ""]
+
+
+def _filled(paragraphs: Sequence[str], width: int = 112) -> list[str]:
+    import textwrap
+
+    safe = [p.replace("\\", "/").replace('"""', "'''").rstrip('"') for p in paragraphs]
+    return [line for p in safe for line in textwrap.wrap(p, width, break_long_words=True)]
+
+
+def _program(order: _Order, form: str) -> tuple[Helpers, str]:
+    """What the test needs beside it, and the text of the program: a function, or HLO in a constant."""
+    if form == "hlo":
+        if order.generation is not None:
+            raise Unsupported("HLO text in a test for a TPU that is not there", "jax compiles its own programs for it")
+        options = [(name, option_values(value)[0]) for name, value in order.options.items()]
+        return on_cpu(repr(options).replace("'", '"')), hlo_source(order.module, budget=LINES - 30)
+    source: Source = lax_source(order.module)
+    if order.generation is None:
+        return Helpers(), source.text.rstrip()
+    return ahead_of_time(order.module, GENERATIONS[order.generation], _compile_options(order)), source.text.rstrip()
+
+
+def _compile_options(order: _Order) -> str:
+    if not order.options:
+        return ""
+    options = {name: option_values(value)[0] for name, value in order.options.items()}
+    return "compiler_options=" + repr(options).replace("'", '"')
+
+
+def _settings(order: _Order) -> list[str]:
+    """Of jax and of the process; read when a device is first asked for."""
+    variable = "XLA_FLAGS" if order.generation is None else "LIBTPU_INIT_ARGS"
+    lines = []
+    if order.flags:
+        lines.append(f'os.environ["{variable}"] = os.environ.get("{variable}", "") + " {" ".join(order.flags)}"')
+    if order.generation is None:
+        lines.append('jax.config.update("jax_platforms", "cpu")')
+    else:
+        lines += [
+            'if not (TPU := os.path.exists("/dev/accel0") or os.path.exists("/dev/vfio/0")):',
+            '    jax.config.update("jax_platforms", "cpu")',
+            '    os.environ.update(TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")',
+        ]
+    shapes = [s for c in order.module.computations for i in c.instructions for s in leaves(i.shape)]
+    if any(isinstance(s, ArrayShape) and s.dtype.part.bits == 64 for s in shapes):
+        lines.append('jax.config.update("jax_enable_x64", True)')
+    return lines
+
+
+def _test(order: _Order, form: str, whole: int) -> list[str]:
+    shapes = [s for s in leaves(order.module.entry.root.shape) if isinstance(s, ArrayShape)]
+    given = ", ".join(array_text(a, s.dtype) for a, s in zip(order.arguments, order.module.arrays, strict=True))
+    comma = "," if len(order.arguments) == 1 else ""
+    lines = [f"def test_{slug(order.title)}():"]
+    if order.generation is not None:
+        lines.append('    pytest.importorskip("libtpu")')
+    lines += wrapped(f"    arguments = ({given}{comma})")
+    if form == "hlo":
+        lines.append("    outputs = run(HLO, *arguments)")
+    elif order.generation is not None:
+        lines += [
+            "    outputs = jax.tree_util.tree_leaves((jax.jit(program) if TPU else on_cpu)(*arguments))",
+        ]
+    else:
+        call = "jax.jit(program)"
+        if order.options:
+            call += f".lower(*arguments).compile({_compile_options(order)})"
+        lines += wrapped(f"    outputs = jax.tree_util.tree_leaves({call}(*arguments))")
+    checked = 0
+    for number, (shape, expected) in enumerate(zip(shapes, order.expected, strict=True)):
+        found = _compared(number, shape, expected, whole)
+        checked += bool(found)
+        lines += found
+    if not checked:
+        raise InputError(f"{order.module.name}: nothing of its outputs is decided, so a test could not fail")
+    return lines
+
+
+def slug(title: str) -> str:
+    """A function's name."""
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    text = "_".join(words)[:50].rstrip("_")
+    return text or "program"
+
+
+def _compared(number: int, shape: ArrayShape, expected: Expected, whole: int) -> list[str]:
+    """Lines that compare one output; none where the compiler was right about it."""
+    if expected.failing == ():
+        return []
+    got = f"np.asarray(outputs[{number}]{_readable(shape.dtype)})"
+    held = _held(shape.dtype)
+    if expected.exact:
+        want = array_text(_stored(expected.low, held), held)
+        if len(want) <= whole:
+            return wrapped(f"    np.testing.assert_array_equal({got}, {want})")
+    rows = _rows(shape, expected, held)
+    if not rows:
+        return []
+    if shape.dtype.is_complex:
+        got = f"np.stack([{got}.real, {got}.imag], -1)"
+    return [
+        f"    got = {got}",
+        *wrapped(f"    for at, low, high in [{', '.join(rows)}]:"),
+        '        assert low <= got[at] <= high or (low != low and got[at] != got[at]), f"{got[at]} at {at}"',
+    ]
+
+
+def _rows(shape: ArrayShape, expected: Expected, held: DType) -> list[str]:
+    """`(index, low, high)` of the elements to compare: those that fail, else the first that are decided."""
+    low, high = (np.asarray(end).reshape(-1) for end in (expected.low, expected.high))
+    if shape.dtype.is_complex:
+        low, high = (end.astype(np.complex128).view(np.float64) for end in (low, high))
+    dims = (*shape.dims, 2) if shape.dtype.is_complex else shape.dims
+    places: Sequence[int] = range(low.size) if expected.failing is None else expected.failing
+    if shape.dtype.is_complex and expected.failing is not None:
+        places = [2 * place + part for place in expected.failing for part in (0, 1)]
+    rows: list[str] = []
+    for place in places:
+        if low[place] == -np.inf and high[place] == np.inf:
+            continue
+        index = tuple(int(k) for k in np.unravel_index(place, dims)) if dims else ()
+        ends = [_end(end[place : place + 1], held) for end in (low, high)]
+        rows.append(f"({index}, {ends[0]}, {ends[1]})")
+        if len(rows) == ELEMENTS * (1 + shape.dtype.is_complex):
+            break
+    return rows
+
+
+def _end(end: Array, held: DType) -> str:
+    part = held.part
+    number = number_text(_stored(end, part)[0], part)
+    return {'"nan"': "np.nan", '"-nan"': "np.nan", '"inf"': "np.inf", '"-inf"': "-np.inf"}.get(number, number)
+
+
+def _stored(values: Array, held: DType) -> Array:
+    assert held.numpy is not None
+    with np.errstate(all="ignore"):
+        return np.asarray(values).astype(held.numpy)
+
+
+def _held(dtype: DType) -> DType:
+    """The type in which a test compares: NumPy's own, which holds every value of `dtype`."""
+    from assay.hlo.shape import DTYPES
+
+    if dtype.is_float and dtype.bits < 32 and dtype.name != "f16":
+        return DTYPES["f32"]
+    if dtype.is_integer and dtype.bits < 8:
+        return DTYPES["s8" if dtype.kind == "signed" else "u8"]
+    return dtype
+
+
+def _readable(dtype: DType) -> str:
+    held = _held(dtype)
+    return "" if held is dtype else f", np.{held.numpy}"
