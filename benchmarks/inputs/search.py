@@ -1,8 +1,9 @@
 """A search by brute force, independent of everything in assay: is there any point at which a random graph is finite?
 
 A point is one number for each input, the same in every element, so that a sum along a row is 16 times its term and a
-maximum the term itself. Points are drawn from several scales and both signs; float32 arithmetic by NumPy. What it
-finds is a proof that inputs exist; what it does not find proves nothing.
+maximum the term itself. Points are drawn from several scales and both signs, a quarter of them among small whole
+numbers and their shares, for exponents of what is negative; float32 arithmetic by NumPy. What it finds is a proof that
+inputs exist; what it does not find proves nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def share_of_points(module: Module, seed: int, points: int = 200_000) -> float:
         for instruction in module.entry.instructions:
             if instruction.opcode == "parameter":
                 scale = np.exp2(rng.uniform(-12, 12, points))
-                values[instruction.name] = (rng.choice([-1, 1], points) * scale).astype(np.float32)
+                whole = rng.integers(-17, 17, points, endpoint=True) / np.exp2(
+                    rng.integers(0, 4, points, endpoint=True)
+                )
+                drawn = np.where(np.arange(points) % 4 == 0, whole, rng.choice([-1, 1], points) * scale)
+                values[instruction.name] = drawn.astype(np.float32)
                 continue
             if instruction.opcode in ("constant", "tuple"):
                 continue

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from assay.errors import InputError
-from assay.hlo.module import Module
+from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.parse import parse_module
+from assay.hlo.printer import print_module
 from assay.inputs.classes import CLASSES, MEANT
 from assay.inputs.drawn import Drawn, draw_inputs
 from assay.inputs.generate import generate
-from assay.inputs.survey import survey
-from assay.reference.value import Array
+from assay.inputs.survey import POLICY, survey
+from assay.reference.evaluator import evaluate
+from assay.reference.value import Array, Ball, Value
 
 BODIES = """
 sum { x = f32[] parameter(0)
@@ -134,11 +136,84 @@ def test_what_excludes_itself_is_told_with_the_instructions_that_do() -> None:
     )
 
 
+REFUSED = {
+    "what is at most 1 rounds to at most 1": [
+        "x = T parameter(0)", "t = T tanh(x)", "l = T log(t)", "ROOT r = T rsqrt(l)"],
+    "a negative number to a power that is whole at an even number alone": [
+        "x = T parameter(0)", "y = T parameter(1)", "h0 = f32[] constant(0.5)", "h = T broadcast(h0), dimensions={}",
+        "l = T logistic(y)", "e = T multiply(l, h)", "a = T exponential(x)", "n = T negate(a)", "p = T power(n, e)",
+        "q = T divide(n, p)", "i = T rsqrt(n)", "ROOT r = T log(q)"],
+    "x + -x": ["x = T parameter(0)", "n = T negate(x)", "z = T add(x, n)", "ROOT r = T divide(x, z)"],
+    "x / -x": ["x = T parameter(0)", "n = T negate(x)", "q = T divide(x, n)", "ROOT r = T rsqrt(q)"],
+    "x * -x": ["x = T parameter(0)", "n = T negate(x)", "q = T multiply(x, n)", "ROOT r = T rsqrt(q)"],
+    "min(x, y) - x": [
+        "x = T parameter(0)", "y = T parameter(1)", "m = T minimum(y, x)", "d = T subtract(m, x)", "ROOT r = T log(d)"],
+    "log(x) - |x|": [
+        "x = T parameter(0)", "l = T log(x)", "a = T abs(x)", "d = T subtract(l, a)", "ROOT r = T rsqrt(d)"],
+    "a - (a + b), of b that is not negative": [
+        "x = T parameter(0)", "y = T parameter(1)", "b = T multiply(y, y)", "s = T add(x, b)",
+        "d = T subtract(x, s)", "ROOT r = T log(d)"],
+    "the same computed twice": [
+        "x = T parameter(0)", "a = T tanh(x)", "b = T tanh(x)", "d = T subtract(a, b)", "ROOT r = T divide(x, d)"],
+    "two factors, neither negative, whose product must be positive": [
+        "x = T parameter(0)", "y = T parameter(1)", "q = T sqrt(x)", "m = T multiply(q, y)", "l = T log(m)",
+        "n = T negate(y)", "k = T log(n)", "ROOT r = T add(l, k)"],
+    "what is finite alone": [  # exp(x) ** y is infinite or not negative
+        "x = T parameter(0)", "y = T parameter(1)", "e = T exponential(x)", "p = T power(e, y)", "n = T negate(p)",
+        "ROOT r = T log(n)"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_no_inputs_allow_is_refused(kind: str) -> None:
+    lines = REFUSED[kind]
+    assert unsatisfiable(*lines).startswith("invalid(unsatisfiable: "), kind
+    # Independently of any rule: of a hundred thousand inputs, none keeps every value finite.
+    wide = parse_module(print_module(module(*lines)).replace("f32[64]", "f32[100000]"))
+    arrays = [np.random.default_rng(k).choice(TRIED, 100_000).astype(np.float32) for k in range(len(wide.arrays))]
+    assert fine(wide, arrays) == 0
+
+
+TRIED = np.concatenate(
+    [np.arange(-9, 10), np.arange(-9, 10) / 8, np.ldexp(np.array([[1.0], [-1.0]]), np.arange(-126, 127, 9)).ravel()]
+)
+
+
+def fine(program: Module, arrays: list[Array]) -> int:
+    """At how many places every value is finite."""
+    good = np.ones(arrays[0].shape, bool)
+
+    def look(computation: Computation, instruction: Instruction, value: Value) -> None:
+        if isinstance(value, Ball) and value.mid.shape == good.shape:
+            good[~np.isfinite(value.mid)] = False
+
+    rng = np.random.default_rng(0)
+    evaluate(program, arrays, POLICY, rng=rng, amplitude=0.0, alike=False, nearest=True, on_value=look)
+    return int(np.count_nonzero(good))
+
+
+def test_whole_numbers_are_found_where_nothing_else_will_do() -> None:
+    """A negative base; a base that must be zero; a power that must be even."""
+    for lines in (
+        ["x = T parameter(0)", "y = T parameter(1)", "e = T exponential(y)", "n = T negate(e)", "p = T power(n, x)",
+         "m = T negate(p)", "ROOT r = T log(m)"],
+        ["x = T parameter(0)", "s = T sqrt(x)", "n = T negate(x)", "ROOT r = T sqrt(n)"],
+        ["x = T parameter(0)", "a = T log(x)", "n = T negate(x)", "p = T power(n, x)", "ROOT r = T log(p)"],
+    ):  # fmt: skip
+        drawn = draw_inputs(module(*lines), 0)
+        assert (drawn.outcome, drawn.strange) == ("finite", 0), lines
+
+
 @pytest.mark.parametrize(
     "lines",
     [
         # Overflow of the exponent is no contradiction, nor is a base below zero with an exponent that may be whole.
         ["x = T parameter(0)", "e = T exponential(x)", "n = T negate(e)", "ROOT r = T power(n, x)"],
+        # A negative number to a whole power is what it takes; what is at most 1 may be 1; a zero is no contradiction.
+        ["x = T parameter(0)", "y = T parameter(1)", "p = T power(x, y)", "n = T negate(p)", "ROOT r = T log(n)"],
+        ["x = T parameter(0)", "t = T tanh(x)", "l = T log(t)", "ROOT r = T sqrt(l)"],
+        ["x = T parameter(0)", "y = T parameter(1)", "m = T minimum(y, x)", "d = T subtract(m, x)",
+         "ROOT r = T sqrt(d)"],
         # sqrt(0) exists.
         ["x = T parameter(0)", "s = T multiply(x, x)", "n = T negate(s)", "ROOT r = T sqrt(n)"],
         # Each branch is only taken where it is finite.

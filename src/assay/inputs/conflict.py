@@ -11,8 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from assay.hlo.shape import DType
 from assay.inputs.rules import View
-from assay.inputs.span import INF, Span, limits, smallest, stored, whole
+from assay.inputs.span import INF, Span, limits, signed_alike, smallest, stored, whole
 from assay.inputs.walk import Walk
 
 SWEEPS = 8
@@ -28,20 +29,59 @@ def core(walk: Walk) -> tuple[int, ...]:
         return ()
     view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
     needs = certain_needs(walk, view)
-    if not needs or not contradicts(walk, view, needs):
-        return ()
     kept = list(needs)
+    if not needs:
+        return ()
+    sound: list[bool] | None = None
+    if contradicts(walk, view, needs) is None:
+        sound = finite(walk, view)
+        if contradicts(walk, view, needs, sound) is None:
+            return ()
     step = max(1, len(kept) // 2)
     while step:
         start = 0
         while start < len(kept):
             rest = kept[:start] + kept[start + step :]
-            if contradicts(walk, view, rest):
+            if contradicts(walk, view, rest, _without(sound, needs, rest)) is not None:
                 kept = rest
             else:
                 start += step
         step //= 2
+    if not kept:  # of values whose instructions need nothing, some cannot be finite
+        left = contradicts(walk, view, (), _without(sound, needs, ()))
+        return () if left is None else (left,)
     return tuple(dict.fromkeys(by for _, _, by in kept))
+
+
+def _without(sound: Sequence[bool] | None, needs: Sequence[Need], kept: Sequence[Need]) -> list[bool] | None:
+    """Finite nodes, but for those whose needs are left out."""
+    if sound is None:
+        return None
+    dropped = {by for _, _, by in needs} - {by for _, _, by in kept}
+    return [known and k not in dropped for k, known in enumerate(sound)]
+
+
+def finite(walk: Walk, view: View) -> list[bool]:
+    """For each node whether it is finite wherever every value is that is not thrown away: a float that comes of no
+    infinite constant but the start of a maximum, and of nothing that a select may hide.
+    """
+    masked, nodes = walk.masked(), walk.flat.nodes
+    if walk.flat.phis:
+        return [False] * len(nodes)
+    found: list[bool] = []
+    for number, node in enumerate(nodes):
+        operands = node.operands
+        if node.opcode == "reduce" and node.kind in EXTREMA and 0 not in nodes[operands[0]].dims:
+            operands = operands[: len(operands) // 2]
+        constant = node.instruction.literal is not None and not (
+            view.spans[number].finite and not view.spans[number].nan
+        )
+        found.append(not (masked[number] or constant) and all(found[k] for k in operands))
+    return found
+
+
+ROOTS = ("power", "rsqrt")
+EXTREMA = ("maximum", "minimum")
 
 
 def certain_needs(walk: Walk, view: View) -> list[Need]:
@@ -65,16 +105,25 @@ def _all(walk: Walk, number: int) -> Span:
     return whole(dtype) if dtype.is_complex else limits(dtype)
 
 
-def contradicts(walk: Walk, everything: View, needs: Sequence[Need]) -> bool:
-    """Whether nothing is left for some value once all these needs are met; `everything` is all that there may be."""
+def contradicts(walk: Walk, everything: View, needs: Sequence[Need], sound: Sequence[bool] | None = None) -> int | None:
+    """The node for whose value nothing is left once all these needs are met, None where there is none; `everything` is
+    all that there may be. sound: nodes that are finite besides.
+    """
     nodes = walk.flat.nodes
     view = replace(everything, spans=list(everything.spans))
     spans = view.spans
     uncertain = _may_be_nan(walk, view, {by for _, _, by in needs})
+    if sound is not None:
+        uncertain = [maybe and not kept for maybe, kept in zip(uncertain, sound, strict=True)]
+        for number, kept in enumerate(sound):
+            if kept and nodes[number].dtype.is_float:
+                spans[number] = spans[number].meet(limits(nodes[number].dtype))
+                if spans[number].empty:
+                    return number
     for number, span, _ in needs:
         spans[number] = spans[number].meet(span)
         if spans[number].empty:
-            return True
+            return number
     loops = {k for phi in walk.flat.phis for k in (phi, *nodes[phi].operands)}
     for _ in range(SWEEPS):
         before = list(spans)
@@ -82,19 +131,23 @@ def contradicts(walk: Walk, everything: View, needs: Sequence[Need]) -> bool:
             node = nodes[number]
             if number in loops or not node.operands or 0 in node.dims or uncertain[number]:
                 continue
-            for operand, span in _certain(walk, view, number):
+            exact = walk.exact(node)
+            for operand, span in _certain(walk, view, number, exact):
                 k = node.operands[operand]
-                spans[k] = spans[k].meet(stored(nodes[k].dtype, span))
+                dtype = nodes[k].dtype
+                spans[k] = spans[k].meet(span if exact else signed_alike(dtype, stored(dtype, span), span))
                 if spans[k].empty:
-                    return True
+                    return k
         for number, node in enumerate(nodes):
             if node.operands and number not in loops:
                 spans[number] = spans[number].meet(walk.value(view, number))
+                if sound is not None and sound[number] and node.opcode in ROOTS and spans[node.operands[0]].low >= 0:
+                    spans[number] = spans[number].meet(Span(0.0, INF))  # negative of a negative zero alone, infinite
                 if spans[number].empty:
-                    return True
+                    return number
         if spans == before:
-            return False
-    return False
+            return None
+    return None
 
 
 def _may_be_nan(walk: Walk, view: View, needed: set[int]) -> list[bool]:
@@ -117,16 +170,24 @@ def _before_rounding(walk: Walk, number: int, span: Span) -> Span:
     dtype = walk.flat.nodes[number].dtype
     if not dtype.is_float:
         return span
+    gap = -_most_before(dtype, -span.gap) if span.gap else 0.0
+    return Span(-_most_before(dtype, -span.low), _most_before(dtype, span.high), gap)
+
+
+def _most_before(dtype: DType, high: float) -> float:
+    """The greatest that may round to `high` or below: a last digit more. What is positive stays so."""
     ulp, tiny = 2.0**-dtype.mantissa, smallest(dtype)
-    low, high = span.low - abs(span.low) * ulp - tiny, span.high + abs(span.high) * ulp + tiny
-    return Span(span.low if low != low else low, span.high if high != high else high)
+    if high >= 0:
+        return max(high + high * ulp, tiny)
+    return high * (1 - ulp) if high <= -tiny else high / 2
 
 
-def _certain(walk: Walk, view: View, number: int) -> list[tuple[int, Span]]:
+def _certain(walk: Walk, view: View, number: int, exact: bool) -> list[tuple[int, Span]]:
     span = view.spans[number]
     if span.low == -INF and span.high == INF and not span.gap:
         return []
     try:
-        return list(walk.rules[number].back(view, walk.flat.nodes[number], _before_rounding(walk, number, span)))
+        before = span if exact else _before_rounding(walk, number, span)
+        return list(walk.rules[number].back(view, walk.flat.nodes[number], before))
     except (AssertionError, IndexError, ValueError, ZeroDivisionError, OverflowError):
         return []

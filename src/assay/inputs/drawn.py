@@ -29,7 +29,7 @@ from assay.inputs.span import INF, Span, inward, limits
 from assay.inputs.survey import Survey, flat_outputs, moved, survey
 from assay.reference.value import Array
 
-LOOKS = 9
+LOOKS = 16
 """Evaluations after which no further set is begun: there may be nothing to find."""
 ROWS = 3
 """Sets of which each row is one guess."""
@@ -110,15 +110,11 @@ def _arrays(module: Module, domains: Sequence[Domain], seed: int, input_class: s
 
 def _refused(planned: Plan, arrays: list[Array]) -> Drawn | None:
     """What to say where no inputs can be."""
-    names = _core(planned) if planned.unmet else []
+    nodes = planned.walk.flat.nodes
+    names = dict.fromkeys(nodes[k].instruction.name for k in core(planned.walk))
     if not names:
         return None
     return Drawn(arrays, f"invalid(unsatisfiable: {', '.join(names)})", notes=tuple(_needs(planned)))
-
-
-def _core(planned: Plan) -> list[str]:
-    nodes = planned.walk.flat.nodes
-    return list(dict.fromkeys(nodes[k].instruction.name for k in core(planned.walk)))
 
 
 def _needs(planned: Plan) -> Iterator[str]:
@@ -195,13 +191,38 @@ class _Search:
         yield arrays, False
         if planned.stubborn != planned.domains:
             yield _arrays(self.module, planned.stubborn, self.seed, self.input_class), False
-        for low, high in RANGES:
-            domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
-            yield _arrays(self.module, domains, self.seed, "log-uniform"), False
+        for low, high in RANGES[:2]:
+            yield self.within(planned, low, high), False
+        yield self.plain(planned, arrays, PLAIN), False
+        yield self.plain(planned, arrays, PLAIN / 16, rows=True), True
+        yield self.plain(planned, arrays, MADE), False
+        yield self.plain(planned, arrays, PLAIN, rows=True), True
+        yield self.plain(planned, arrays, PLAIN), False
+        for low, high in RANGES[2:]:
+            yield self.within(planned, low, high), False
         domains = [_inside(d, s, *RANGES[0]) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
         for further in range(1, ROWS + 1):
             drawn = _arrays(self.module, domains, self.seed + further, "log-uniform")
             yield [_alike(self.rng, array) for array in drawn], True
+
+    def within(self, planned: Plan, low: float, high: float) -> list[Array]:
+        domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
+        return _arrays(self.module, domains, self.seed, "log-uniform")
+
+    def plain(self, planned: Plan, arrays: list[Array], values: Array, rows: bool = False) -> list[Array]:
+        """Few numbers, whole ones most of them: exponents that may be taken of a negative base, and what is zero
+        exactly. rows: the same all along a row.
+        """
+        found = []
+        for shape, domain, array in zip(self.module.arrays, planned.domains, arrays, strict=True):
+            if not shape.dtype.is_float or domain.definite or not shape.dims:
+                found.append(array)
+                continue
+            dims = (*shape.dims[:-1], 1) if rows else shape.dims
+            drawn = values[self.rng.integers(0, values.size, dims)]
+            ends = limits(shape.dtype)
+            found.append(np.broadcast_to(np.clip(drawn, ends.low, ends.high), shape.dims).astype(array.dtype))
+        return found
 
     def mended(self, planned: Plan, state: _State, rows: bool) -> list[Array] | None:
         """The same arrays, each place (or row) at which something begins not to be finite filled from one where nothing
@@ -275,8 +296,12 @@ class _Search:
         return tuple(found)
 
 
-RANGES = ((-(2.0**12), 2.0**12), (0.5, 2.0), (2.0**-6, 2.0**-1), (1.0, 2.0**6), (-(2.0**3), 2.0**3))
+RANGES = ((-(2.0**12), 2.0**12), (0.5, 2.0), (-(2.0**3), 2.0**3), (1.0, 2.0**6), (2.0**-6, 2.0**-1))
 """Where many functions are finite, tried one after another; of wide ones the places that are fine are kept."""
+_WHOLE = [0, 1, 2, 3, 4, 5, 8, 9, 11, 16, 64, 1e3, 1e9, 0.5, 0.25]
+PLAIN = np.array([*_WHOLE, *np.negative(_WHOLE[1:])])
+MADE = np.array([0, 1, -1, 2, -2, *np.exp([1, 2, 3, -1, -2, -3]), *np.log([2, 3, 4]), np.pi / 2, -np.pi / 2, 20, -20])
+"""Of which functions make whole numbers."""
 
 
 def _alike(rng: np.random.Generator, array: Array) -> Array:

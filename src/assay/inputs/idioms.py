@@ -4,6 +4,7 @@
 - e / sum(e), for e >= 0, is between 0 and 1.
 - mean(x*x) - mean(x)**2 is a variance: negative by no more than rounding.
 - d * rsqrt(mean(d*d) + eps) is at most the root of the number of elements.
+- x + -x is 0; min(x, y) - x, -|x| - x, log(x) - x and the like are at most 0; x / -x is -1, x * -x at most 0.
 
 Each is looked for by the structure of the graph, through fusions and whatever only spreads, reshapes or converts, and
 only where dimensions line up: the reduced value must come back to the places that it was reduced from.
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 from assay.hlo import attributes
 from assay.inputs.flat import Flat, Node
+from assay.inputs.order import Order, first_alike
 from assay.inputs.rules.reduction import LEAST
 from assay.inputs.rules.rule import View
 from assay.inputs.span import ANY_NUMBER, INF, Span, limits
@@ -31,10 +33,11 @@ _NAMING = frozenset(("copy", "bitcast", "convert", "reduce-precision"))
 def facts(flat: Flat) -> dict[int, Fact]:
     """The facts of each node that has some."""
     found: dict[int, Fact] = {}
+    same = first_alike(flat.nodes)
     for number, node in enumerate(flat.nodes):
         finder = _FINDERS.get(node.opcode)
         if finder is not None and (node.dtype.is_float or node.opcode == "select"):
-            for fact in finder(flat.nodes, node, number):
+            for fact in finder(flat.nodes, node, number, same):
                 found[number] = fact
     return found
 
@@ -148,7 +151,31 @@ def _if_finite(number: int, span: Span) -> Fact:
     return lambda view: span if view.likely or view.spans[number].finite else Span(-INF, INF)
 
 
-def _subtractions(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
+def _ordered(nodes: list[Node], one: int, other: int, same: list[int]) -> Iterator[Fact]:
+    """Of one - other."""
+    maybe = Order(nodes, same)
+    if not maybe.below(one, other) and not maybe.below(other, one):
+        return
+
+    def difference(view: View) -> Span:
+        order = Order(nodes, same, view)
+        return Span(0.0 if order.below(other, one) else -INF, 0.0 if order.below(one, other) else INF)
+
+    yield difference
+
+
+def _additions(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
+    for one, other in (node.operands, node.operands[::-1]):
+        if nodes[other].opcode == "negate":
+            yield from _ordered(nodes, one, nodes[other].operands[0], same)
+            return
+
+
+def _subtractions(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
+    ordered = list(_ordered(nodes, node.operands[0], node.operands[1], same))
+    yield from ordered
+    if ordered:
+        return
     for kind, span in (("maximum", Span(-INF, 0.0)), ("minimum", Span(0.0, INF))):
         found = _reduction(nodes, node.operands[1], kind)
         if found is not None and _aligned(nodes, node.operands[0], found) is not None:
@@ -192,7 +219,7 @@ def _coarseness(nodes: list[Node], number: int) -> float:
     return min(1.0, most)
 
 
-def _sums(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
+def _sums(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
     """Sums of exp(x - max(x)) along the dimensions of the maximum: the largest term is 1."""
     if node.kind != "add":
         return
@@ -215,7 +242,12 @@ def _sums(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
         yield largest
 
 
-def _quotients(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
+def _quotients(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
+    one, other = node.operands
+    for x, y in ((one, other), (other, one)):
+        if nodes[y].opcode == "negate" and same[nodes[y].operands[0]] == same[x]:
+            yield _always(Span(-1.0, -1.0))
+            return
     found = _reduction(nodes, node.operands[1], "add")
     if found is None or _aligned(nodes, node.operands[0], found) is None:
         return
@@ -228,7 +260,7 @@ def _quotients(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
     yield part
 
 
-def _selections(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
+def _selections(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
     """select(i < 0, i + n, i): NumPy's negative indices."""
     choice, on_true, on_false = node.operands
     test, added = nodes[choice], nodes[on_true]
@@ -280,9 +312,12 @@ def _mean(nodes: list[Node], node: Node) -> tuple[int, tuple[int, ...], dict[int
     return (array, over, place) if abs(share * count - 1) < 1e-2 else None
 
 
-def _products(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
+def _products(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
     """d * rsqrt(mean(d*d) + eps) is at most the root of the number of elements, as normalisations have it."""
     for one, other in (node.operands, node.operands[::-1]):
+        if nodes[other].opcode == "negate" and same[nodes[other].operands[0]] == same[one]:
+            yield _always(Span(-INF, 0.0))
+            return
         root, _ = spread(nodes, other)
         if nodes[root].opcode != "rsqrt":
             continue
@@ -305,7 +340,8 @@ def _products(nodes: list[Node], node: Node, number: int) -> Iterator[Fact]:
                 return
 
 
-_FINDERS: dict[str, Callable[[list[Node], Node, int], Iterator[Fact]]] = {
+_FINDERS: dict[str, Callable[[list[Node], Node, int, list[int]], Iterator[Fact]]] = {
+    "add": _additions,
     "subtract": _subtractions,
     "reduce": _sums,
     "divide": _quotients,

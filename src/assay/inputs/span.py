@@ -105,6 +105,47 @@ def _grain(dtype: DType) -> tuple[float, float, float, float]:
     return ulp, tiny, dtype.max * (1 - ulp / 4), dtype.max
 
 
+SLACK = 2.0**-36
+"""What a bound in double precision may be off by, as a share of it: many of its own roundings."""
+
+
+def rounded(dtype: DType, span: Span) -> Span:
+    """A computed span as a result of the type, rounded once, to nearest, or not at all. What is at most 1 is then at
+    most 1: to round does not go past a number that the type holds.
+    """
+    if not dtype.is_float or dtype.mantissa > 30 or dtype.mantissa == 0:
+        return stored(dtype, span)
+    wide = stored(dtype, span)
+    low, high = wide.low, wide.high
+    if smallest(dtype) <= abs(span.low) <= dtype.max:
+        low = max(low, _nearest(dtype, span.low, -SLACK))
+    if smallest(dtype) <= abs(span.high) <= dtype.max:
+        high = min(high, _nearest(dtype, span.high, SLACK))
+    return Span(low, high, wide.gap, wide.nan)
+
+
+def signed_alike(dtype: DType, near: Span, exact: Span) -> Span:
+    """`near` without the zero that rounding alone has brought into it: for numbers of a type, narrower ones of which
+    may be held in f32.
+    """
+    if not dtype.is_float:
+        return near
+    least = 2.0 ** min(-149, dtype.min_exponent - dtype.mantissa)
+    low = max(near.low, least) if exact.low > 0 else near.low
+    high = min(near.high, -least) if exact.high < 0 else near.high
+    return Span(low, high, near.gap, near.nan)
+
+
+def _nearest(dtype: DType, value: float, slack: float) -> float:
+    """`value`, by a share of it to the right (or left), before or after it is rounded to the nearest of the type."""
+    moved = value + abs(value) * slack
+    fraction, exponent = math.frexp(moved)
+    near = math.ldexp(round(math.ldexp(fraction, dtype.mantissa + 1)), exponent - dtype.mantissa - 1)
+    if near == value:
+        return value
+    return min(near, moved) if slack < 0 else max(near, moved)
+
+
 def stored(dtype: DType, span: Span) -> Span:
     """A computed span as the type holds it: one ulp wider on each side, and beyond the largest value infinite.
 

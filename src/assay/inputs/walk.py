@@ -15,7 +15,7 @@ from assay.inputs.flat import Flat, Node
 from assay.inputs.idioms import Fact, facts
 from assay.inputs.rules import RULES, Rule, View
 from assay.inputs.rules.rule import Needs
-from assay.inputs.span import ANY_NUMBER, INF, Span, held, limits, stored, whole
+from assay.inputs.span import ANY_NUMBER, INF, Span, held, limits, rounded, signed_alike, whole
 
 ROUNDS = 3
 """How often a loop comes round when inputs are planned."""
@@ -25,6 +25,8 @@ INDEXED = frozenset(("gather", "scatter", "dynamic-slice", "dynamic-update-slice
 STEPS = 4
 """How far from an instruction a comparison of its operand is looked for."""
 SUMMING = frozenset(("dot", "convolution", "reduce", "reduce-window", "scatter", "ragged-dot"))
+ADDING = frozenset(("add", "subtract"))
+"""What does not underflow: a sum of numbers of a type is zero or not smaller than its smallest."""
 EXACT = frozenset(
     (
         "abs", "all-gather", "bitcast", "broadcast", "clamp", "collective-permute", "concatenate", "constant", "copy",
@@ -101,8 +103,10 @@ class Walk:
             span = self.rules[number].forward(view, node)
             if view.likely:
                 span = held(node.dtype, span)
-            elif not (node.opcode in EXACT and node.dtype.is_float and self.one_type(node)):
-                span = stored(node.dtype, span)
+            elif not self.exact(node):
+                near = rounded(node.dtype, span)
+                adds = node.opcode in ADDING or (node.opcode == "reduce" and node.kind == "add")
+                span = signed_alike(node.dtype, near, span) if adds else near
         except (AssertionError, IndexError, ValueError, ZeroDivisionError, OverflowError):
             return whole(node.dtype)  # a malformed instruction is for the evaluator to complain of
         fact = self.facts.get(number)
@@ -111,8 +115,13 @@ class Walk:
         met = Span(*span[:3], True).meet(fact(view))
         return span if met.empty else Span(met.low, met.high, met.gap, span.nan)
 
-    def one_type(self, node: Node) -> bool:
-        return all(self.flat.nodes[k].dtype == node.dtype for k in node.operands)
+    def exact(self, node: Node) -> bool:
+        """Whether no element of a float result is another number than one of an operand, but for its sign."""
+        return (
+            node.opcode in EXACT
+            and node.dtype.is_float
+            and all(self.flat.nodes[k].dtype == node.dtype for k in node.operands)
+        )
 
     def come_round(self, view: View, given: Mapping[int, Span]) -> None:
         """Lets loops come round until their values stay as they are."""

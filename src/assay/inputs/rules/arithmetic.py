@@ -103,6 +103,9 @@ def _subtract_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
 
 
 def _add_back(view: View, node: Node, want: Span) -> Iterator[Asked]:
+    if node.operands[0] == node.operands[1] and not node.dtype.is_integer:
+        yield 0, Span(want.low / 2, want.high / 2, want.gap / 2)
+        return
     for k, other in ((0, 1), (1, 0)):
         yield k, sum_span(want, view.spans[node.operands[other]].negated())
 
@@ -270,6 +273,10 @@ def _multiply_back(view: View, node: Node, want: Span) -> Iterator[Asked]:
         span = view.spans[by]
         if span.least > 0:
             yield k, quotient_span(want, span)
+        elif want.least > 0 and span.finite and span.most > 0:
+            side = _side(span) * _side(want)
+            least = want.least / span.most
+            yield k, Span(least, INF) if side > 0 else Span(-INF, -least) if side < 0 else Span(-INF, INF, least)
 
 
 # ---- quotients
@@ -397,12 +404,23 @@ def _power(view: View, node: Node) -> Span:
         raised = _integer_power(base, int(constant))
         return raised._replace(nan=raised.nan or exponent.nan)
     if base.low < 0:
-        return Span(-INF, INF, 0.0, True)
+        return _signed_power(base, exponent)
     logs = Span(_log2(base.low), _log2(base.high))
     found = product_span(logs, exponent)
     nan = base.nan or exponent.nan or not (exponent.finite and base.finite)
     low = _exp2(found.low) if base.low > 0 or exponent.low >= 0 else -INF  # of a zero that is negative
     return Span(low, _exp2(found.high), 0.0, nan)
+
+
+def _signed_power(base: Span, exponent: Span) -> Span:
+    """Of a base that may be negative: then a number where the exponent is an integer alone, NaN elsewhere."""
+    low, high = (
+        float(way(x)) if math.isfinite(x) else x for way, x in ((math.ceil, exponent.low), (math.floor, exponent.high))
+    )
+    if low == high and base.high < 0 and math.isfinite(low):
+        return _integer_power(base, int(low))._replace(nan=True)
+    odd = low < high or (low == high and low % 2 == 1)
+    return Span(-INF if odd else 0.0, INF, 0.0, True)
 
 
 def _constant_exponent(exponent: Span) -> float | None:
