@@ -20,7 +20,7 @@ from assay.hlo.shape import ArrayShape, DType, leaves
 from assay.report.expected import Expected
 from assay.report.hlo_source import hlo_source
 from assay.report.lax import lax_source
-from assay.report.lax.source import Source
+from assay.report.lax.source import INLINE, Source
 from assay.report.lax.values import UNPACK, array_text, number_text
 from assay.report.runners import Helpers, ahead_of_time, on_cpu
 from assay.report.wrap import wrapped
@@ -34,8 +34,21 @@ LINES = 60
 COLUMNS = 120
 ELEMENTS = 6
 """Elements that are compared one by one, where all of them would be too long to write down."""
-WHOLE = 1200
-"""Characters of an output's values up to which all are compared; a tenth where the file would be too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """whole: characters of an output's values up to which all are compared. inline: of an expression that stands in its
+    user. apart: empty lines between functions.
+    """
+
+    whole: int
+    inline: int
+    apart: int = 2
+
+
+STYLES = (Style(1200, INLINE), Style(120, INLINE), Style(120, 92, apart=1), Style(120, 92, apart=0))
+"""From the most readable to the shortest."""
 
 
 def pytest_file(
@@ -63,9 +76,9 @@ def pytest_file(
     order = _Order(module, arguments, expected, title, target, toolchain, note, dict(options or {}), tuple(flags))
     failures: list[AssayError] = []
     forms = ("lax", "hlo") if form == "auto" else (form,)
-    for each, (whole, apart) in product(forms, ((WHOLE, 2), (WHOLE // 10, 2), (WHOLE // 10, 1))):
+    for each, style in product(forms, STYLES):
         try:
-            text = re.sub(r"\n{3,}", "\n" * (apart + 1), "\n".join(_lines(order, each, whole)) + "\n")
+            text = "\n".join(_lines(order, each, style)) + "\n"
         except Unsupported as error:
             failures.append(error)
             continue
@@ -75,11 +88,11 @@ def pytest_file(
         longest = max(map(len, found))
         failures.append(
             InputError(
-                f"the test of {module.name} has {len(found)} lines, the longest of {longest} characters, where {LINES} and "
+                f"the test of {module.name} has {len(found)} lines, the longest of {longest} characters; {LINES} and "
                 f"{COLUMNS} are allowed: reduce the program and its inputs first"
             )
         )
-    raise failures[0]
+    raise next((error for error in reversed(failures) if isinstance(error, InputError)), failures[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +112,9 @@ class _Order:
         return self.target.removeprefix("tpu:") if self.target.startswith("tpu:") else None
 
 
-def _lines(order: _Order, form: str, whole: int) -> list[str]:
-    helpers, program = _program(order, form)
-    body = _test(order, form, whole)
+def _lines(order: _Order, form: str, style: Style) -> list[str]:
+    helpers, program = _program(order, form, style)
+    body = _test(order, form, style.whole)
     text = "\n".join([*helpers.lines, program, *body])
     docstring = _docstring(order)
     unpack = "unpack(" in text
@@ -113,10 +126,16 @@ def _lines(order: _Order, form: str, whole: int) -> list[str]:
     lines += ["import numpy as np"]
     lines += ["import pytest"] if "pytest." in text else []
     lines += ["from jax import lax"] if re.search(r"\blax\.", text) else []
-    lines += [*helpers.froms, "", *_settings(order), "", ""]
+    between = [""] * max(style.apart, 1)
+    lines += [*helpers.froms, "", *_settings(order), *between]
     for block in (helpers.lines, UNPACK if unpack else (), program.splitlines()):
-        lines += [*block, "", ""] if block else []
+        lines += [*_apart(block, style.apart), *between] if block else []
     return lines + body
+
+
+def _apart(block: Sequence[str], lines: int) -> list[str]:
+    """Functions with so many empty lines between them."""
+    return re.sub(r"\n{2,}", "\n" * (lines + 1), "\n".join(block)).splitlines()
 
 
 def _docstring(order: _Order) -> list[str]:
@@ -134,14 +153,14 @@ def _filled(paragraphs: Sequence[str], width: int = 112) -> list[str]:
     return [line for p in safe for line in textwrap.wrap(p, width, break_long_words=True)]
 
 
-def _program(order: _Order, form: str) -> tuple[Helpers, str]:
+def _program(order: _Order, form: str, style: Style) -> tuple[Helpers, str]:
     """What the test needs beside it, and the text of the program: a function, or HLO in a constant."""
     if form == "hlo":
         if order.generation is not None:
             raise Unsupported("HLO text in a test for a TPU that is not there", "jax compiles its own programs for it")
         options = [(name, option_values(value)[0]) for name, value in order.options.items()]
         return on_cpu(repr(options).replace("'", '"')), hlo_source(order.module, budget=LINES - 30)
-    source: Source = lax_source(order.module)
+    source: Source = lax_source(order.module, inline=style.inline)
     if order.generation is None:
         return Helpers(), source.text.rstrip()
     return ahead_of_time(order.module, GENERATIONS[order.generation], _compile_options(order)), source.text.rstrip()

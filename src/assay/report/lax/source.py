@@ -44,15 +44,16 @@ class Source:
         return re.search(rf"(?<![\w.]){name}\b", self.text) is not None
 
 
-def lax_source(module: Module, name: str = "program") -> Source:
+def lax_source(module: Module, name: str = "program", inline: int = INLINE) -> Source:
     """The module's entry as a Python function `name` of flat arrays, over `jax`, `jnp`, `lax` and `np`, to be called
-    under jit. It gives what the entry gives, a tuple for a tuple. Raises Unsupported.
+    under jit. It gives what the entry gives, a tuple for a tuple. inline: the longest expression that stands in its
+    user. Raises Unsupported.
     """
     from assay.report.lax.table import FORMS
 
     if module.scheduled:
         raise Unsupported("a module that is optimized already", "jax.lax would be optimized again")
-    writer = Writer(module, FORMS)
+    writer = Writer(module, FORMS, inline)
     writer.define(module.entry, name)
     arguments = len(module.arrays)
     return Source("\n\n\n".join(writer.functions) + "\n", arguments)
@@ -66,6 +67,7 @@ class Writer:
 
     module: Module
     forms: Mapping[str, Form]
+    inline: int
     functions: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
@@ -185,7 +187,7 @@ class _Body:
         """Inlined, or a line of its own. few: whether it may be said more than once."""
         array = isinstance(instruction.shape, ArrayShape)
         root = instruction.name == self.computation.root_name
-        if root or (array and uses == 1 and len(text) <= INLINE) or (array and few and len(text) <= 20):
+        if root or (array and uses == 1 and len(text) <= self.writer.inline) or (array and few and len(text) <= 20):
             self.known[instruction.name] = text
             return
         name = self.name(instruction.name)
