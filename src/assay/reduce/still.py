@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -82,8 +83,9 @@ class Still:
     or where nothing can be said. May be called from as many threads at once as there are workers; never raises for
     what is wrong with a candidate.
 
-    wanted: what was seen of the first that was looked at. tries: of one candidate, where what is looked for is not
-    seen each time. culprit: whether the pass counts.
+    wanted: what was seen of the first that was looked at. allowed: verdicts and classes that were seen of it: more than
+    one where the result depends on chance, and then one is as good as another. tries: of one candidate, where what is
+    looked for is not seen each time. culprit: whether the pass counts.
     """
 
     request: api.Request
@@ -93,6 +95,7 @@ class Still:
     culprit: bool = True
     tries: int = 1
     wanted: Shown | None = None
+    allowed: frozenset[tuple[Verdict, str]] = frozenset()
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
@@ -116,32 +119,38 @@ class Still:
                         worker.kill()
 
     def __call__(self, module: Module, arguments: Sequence[Array]) -> Shown | None:
-        worker = self.workers.get()
-        try:
-            found = None
-            for _ in range(self.tries):
-                found = self._look(worker, module, arguments)
-                if found is not None:
-                    break
-        finally:
-            self.workers.put(worker)
-        if found is not None:
-            with self._lock:
-                self.wanted = self.wanted or found
+        """What it shows. The first that is looked at is the program itself: what is seen of it is looked for then."""
+        if self.wanted is None:
+            return self._begun(module, arguments)
+        for _ in range(self.tries):
+            if (found := self._seen(module, arguments)) is not None:
+                return found
+        return None
+
+    def _begun(self, module: Module, arguments: Sequence[Array]) -> Shown | None:
+        """Looks several times; where it does not look the same each time, more often, for how often what is seen most
+        is seen decides how often each candidate is tried.
+        """
+        seen = [self._seen(module, arguments) for _ in range(FIRST_LOOKS)]
+        if any(one != seen[0] for one in seen):
+            seen += [self._seen(module, arguments) for _ in range(MORE_LOOKS)]
+        counts = Counter(one for one in seen if one is not None)
+        if not counts:
+            return None
+        found, count = max(counts.items(), key=lambda item: (bool(item[0].pass_), item[1]))
+        count = sum(number for one, number in counts.items() if one.pass_ == found.pass_)
+        with self._lock:
+            self.wanted = found
+            self.allowed = frozenset((one.verdict, one.klass) for one in counts if one.pass_ == found.pass_)
+            self.tries = 1 if count == len(seen) else tries_for(count, len(seen))
         return found
 
-    def first(self, module: Module, arguments: Sequence[Array], step: Step = lambda _: None) -> Shown | None:
-        """As a call, for the program itself: where two runs differ, how often it is seen decides how often each
-        candidate is tried.
-        """
-        found = self(module, arguments)
-        if found is None or found.verdict != Verdict.NONDETERMINISTIC:
-            return found
-        runs = 8
-        step(f"looking {runs} times how often it is seen")
-        seen = 1 + sum(self(module, arguments) is not None for _ in range(runs))
-        self.tries = tries_for(seen, runs + 1)
-        return found
+    def _seen(self, module: Module, arguments: Sequence[Array]) -> Shown | None:
+        worker = self.workers.get()
+        try:
+            return self._look(worker, module, arguments)
+        finally:
+            self.workers.put(worker)
 
     def _look(self, worker: Worker, module: Module, arguments: Sequence[Array]) -> Shown | None:
         try:
@@ -159,14 +168,19 @@ class Still:
                 signature=_signature(case.stderr_tail) if case.verdict == Verdict.CRASH else "",
                 outputs=_wrong(case),
             )
-            wanted = self.wanted
-            if wanted is not None and (shown.verdict, shown.klass) != (wanted.verdict, wanted.klass):
-                return None
-            if not self.culprit or case.verdict == Verdict.NONDETERMINISTIC:
+            if (wanted := self.wanted) is not None:
+                if (shown.verdict, shown.klass) not in self.allowed:
+                    return None
+                shown = replace(shown, verdict=wanted.verdict, klass=wanted.klass)
+            if not self.culprit:
                 return shown
-            return _with_culprit(shown, first_wrong(program, self.request, Options(), self.settings, worker))
+            return with_culprit(shown, first_wrong(program, self.request, Options(), self.settings, worker))
         except AssayError:
             return None  # refused, unsupported, over a limit: nothing was seen of the bug
+
+
+FIRST_LOOKS, MORE_LOOKS = 3, 7
+"""At the program itself."""
 
 
 def tries_for(seen: int, runs: int) -> int:
@@ -193,10 +207,10 @@ def _wrong(case: CaseResult) -> tuple[int, ...]:
     return tuple(output.index for output in case.outputs if output.outside or output.drift is not None)
 
 
-def _with_culprit(shown: Shown, case: PassesCase) -> Shown:
-    """A culprit that was found for another verdict is none of this one's."""
+def with_culprit(shown: Shown, case: PassesCase) -> Shown:
+    """With the pass that was found, if one was."""
     culprit = case.culprit
-    if culprit is None or case.verdict != shown.verdict:
+    if culprit is None or case.verdict not in FINDINGS:
         return shown
     texts = (*culprit.before, *culprit.after) if culprit.name != BELOW else ()
     opcodes = {found[1] for text in texts if (found := _OPCODE.match(text))} - _NAMING
