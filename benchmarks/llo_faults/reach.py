@@ -18,13 +18,14 @@ from subject import Kernel
 
 from assay.llo import interpret
 from assay.llo.code import DST, IMM, OP, A, B, C, Code, D
-from assay.llo.diff import Given
+from assay.llo.diff import Given, compared
 from assay.llo.files import Stage
+from assay.llo.kernel import Result, same
 from assay.llo.listing import load
 from assay.llo.machine import LANES, SUBLANES, Machine, Outcome
 from assay.llo.semantics.table import BY_NUMBER, OPS
 from assay.llo.semantics.vector import spread
-from assay.llo.trace import Trace, trace_of
+from assay.llo.trace import Did, Trace, trace_of
 
 MOST = 50_000
 """Executions of instructions that differ, above which nothing is shown: 5 KiB each."""
@@ -55,7 +56,8 @@ class _Made:
 @dataclass(slots=True)
 class _Run:
     """One stage. random: by place in the listing, for each execution in turn, the bits that are random.
-    made: by place, what each execution made before that, in the first of two runs. told: what each DMA was.
+    made: by place, what each execution made before that, in the first of two runs. told: what each DMA was. forced: the
+    place of an instruction that works on drawn vectors, and which (`_drawn`). memory: in the end.
     """
 
     kernel: Kernel
@@ -66,15 +68,20 @@ class _Run:
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     made: dict[int, list[_Made]] = field(default_factory=dict)
     told: list[tuple[int, ...]] = field(default_factory=list)
+    forced: tuple[int, int] | None = None
+    memory: bytes = b""
     _ran: bool = False
+
+    def result(self) -> Result:
+        trace = trace_of(load(self.kernel.files, self.stage))
+        records = _records(trace, self.places)
+        return self.kernel.run(
+            trace, self.given, lambda code, machine, limit: self._engine(code, machine, limit, records)
+        )
 
     def results(self) -> list[bytes] | None:
         """Of the first of the kernel's two runs; None where it stops."""
-        trace = trace_of(load(self.kernel.files, self.stage))
-        records = _records(trace, self.places)
-        result = self.kernel.run(
-            trace, self.given, lambda code, machine, limit: self._engine(code, machine, limit, records)
-        )
+        result = self.result()
         return None if result.stop is not None else [pair.first.tobytes() for pair in result.outputs]
 
     def _engine(self, code: Code, machine: Machine, limit: int, watched: Mapping[int, int]) -> Outcome:
@@ -90,13 +97,29 @@ class _Run:
                 self.told.append((*map(int, scalars), *records[at][B : D + 1]))
             elif at in watched:
                 made = self.made.setdefault(watched[at], [])
+                if self.forced is not None and self.forced[0] == watched[at]:
+                    self._force(machine, records[at], self.forced[1])
                 one = _made(machine, records[at])
                 random = self.random.get(watched[at], ())
                 if len(made) < len(random):
                     self._meddle(machine, records[at], random[len(made)])
                 made.append(one)
 
-        return interpret.run(code, machine, limit, hook)
+        outcome = interpret.run(code, machine, limit, hook)
+        self.memory = b"".join(space.tobytes() for space in (machine.hbm, machine.vmem, machine.smem))
+        return outcome
+
+    def _force(self, machine: Machine, record: Sequence[int], how: int) -> None:
+        """The instruction once more, on other vectors."""
+        op = BY_NUMBER[record[OP]]
+        registers = sorted({record[k] for k, letter in enumerate(op.signature, DST) if letter == "v"})
+        before = {k: machine.v[k].copy() for k in registers if k != record[DST]}
+        words = [_drawn(self.rng, how) for _ in registers]
+        for register, word in zip(registers, words, strict=True):
+            machine.v[register] = words[0] if how == TIES else word
+        op.run(machine, record)
+        for register, word in before.items():
+            machine.v[register] = word
 
     def _meddle(self, machine: Machine, record: Sequence[int], bits: Bits) -> None:
         op = BY_NUMBER[record[OP]]
@@ -107,6 +130,17 @@ class _Run:
         if op.signature[0] == "v":  # it stores once more, those words
             op.run(machine, record)
             file[record[DST]] = before
+
+
+BITS, NORMAL, TIES, FEW = range(4)
+
+
+def _drawn(rng: np.random.Generator, how: int) -> Bits:
+    if how == BITS:
+        return rng.integers(0, 1 << 32, ALL.shape, dtype=np.uint32)
+    if how == FEW:
+        return rng.integers(-2, 3, ALL.shape, dtype=np.int32).view(np.uint32)
+    return rng.normal(size=ALL.shape).astype(np.float32).view(np.uint32)
 
 
 def _records(trace: Trace, places: frozenset[int]) -> dict[int, int]:
@@ -132,7 +166,15 @@ def _made(machine: Machine, record: Sequence[int]) -> _Made:
     return _Made((int(machine.s[record[A]]), record[B], record[C]), on, machine.v[record[DST]].copy())
 
 
-def unreached(kernel: Kernel, faulty: Kernel, stage: Stage, planted: Stage, given: Given, rounds: int) -> bool:
+def unreached(
+    kernel: Kernel,
+    faulty: Kernel,
+    stage: Stage,
+    planted: Stage,
+    given: Given,
+    rounds: int,
+    rng: np.random.Generator,
+) -> bool:
     """Whether results stay what they are, in so many rounds, with random bits in all that the fault changes. False
     where that is not shown: too much differs, or what DMAs are told.
     """
@@ -146,12 +188,67 @@ def unreached(kernel: Kernel, faulty: Kernel, stage: Stage, planted: Stage, give
     if right is None or first[1].results() != right or first[0].told != first[1].told:
         return False
     random = [_lanes(a.made, b.made) for a, b in (first, first[::-1])]
-    rng = np.random.default_rng(0)
     return all(
         _Run(one, of, given, places, lanes, rng).results() == right
         for _ in range(rounds)
         for (one, of), lanes in zip(texts, random, strict=True)
     )
+
+
+def alike(
+    kernel: Kernel,
+    faulty: Kernel,
+    stage: Stage,
+    planted: Stage,
+    given: Given,
+    place: int,
+    rounds: int,
+    rng: np.random.Generator,
+) -> bool:
+    """Whether the results of both texts are the same, in so many rounds, whatever vectors the instruction at `place`
+    works on: all bits, numbers, the same in all operands, small integers. False where it works on none.
+    """
+    texts = ((kernel, stage), (faulty, planted))
+    before, after = (trace_of(load(one.files, of)).code for one, of in texts)
+    if before.records.shape != after.records.shape or (before.records != after.records).any(axis=1).sum() > 1:
+        return False  # registers have other numbers: the same vectors would not be put into the same values
+    for number in range(rounds):
+        seed, forced = int(rng.integers(1 << 32)), (place, number % 4)
+        runs = [
+            _Run(one, of, given, frozenset((place,)), rng=np.random.default_rng(seed), forced=forced)
+            for one, of in texts
+        ]
+        results = [one.result() for one in runs]
+        counts = {len(one.made.get(place, ())) for one in runs}
+        if any(result.stop is not None for result in results) or len(counts) > 1 or 0 in counts:
+            return False
+        pairs = zip(kernel.operands.outputs, *(result.outputs for result in results), strict=True)
+        if any(compared(shape, same(before.first), same(after.first)).any() for shape, before, after in pairs):
+            return False
+    return True
+
+
+def moved_back(kernel: Kernel, faulty: Kernel, stage: Stage, planted: Stage, given: Given) -> bool:
+    """Whether what differs is loaded and stored, nothing is computed from it, and in the end all memory is the same."""
+    texts = ((kernel, stage), (faulty, planted))
+    traces = before, after = tuple(one.watched(of, given) for one, of in texts)
+    places = _apart(before, after)
+    moved = {did.instruction.dst for trace in traces for place in places if _is_vector(did := trace.did[place])}
+    for trace in traces:
+        for place, did in enumerate(trace.did):
+            if _is_vector(did) and (moved & set(did.instruction.read()) or (place in places and not _loads(did))):
+                return False
+    runs = [_Run(one, of, given, frozenset()) for one, of in texts]
+    stops = [one.result().stop for one in runs]
+    return stops == [None, None] and runs[0].memory == runs[1].memory and runs[0].told == runs[1].told
+
+
+def _is_vector(did: Did) -> bool:
+    return did.vector is not None or did.mask is not None
+
+
+def _loads(did: Did) -> bool:
+    return did.instruction.opcode.startswith("vld")
 
 
 def _apart(before: Trace, after: Trace) -> frozenset[int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from faults import Fault, faults
-from reach import unreached
+from reach import alike, moved_back, unreached
 from subject import Kernel
 
 from assay.errors import AssayError
@@ -22,6 +22,10 @@ from assay.llo.trace import Did, Trace
 
 RANDOM = 128
 """How often random bits are put in, over all sets of inputs; on each at least once."""
+
+
+COMPUTING = ("swapped operands", "unsigned compare", "narrow unpack")
+"""Kinds of a fault in what an instruction makes of vectors, not in where it finds them."""
 
 
 def sites(kernel: Kernel, stage: Stage, kind: str) -> list[Fault]:
@@ -83,11 +87,24 @@ def equivalent(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage,
     """Why a fault that changed no result cannot: seen in the runs of both texts, instruction by instruction, on every
     set of inputs. Empty where that is not shown.
     """
-    reasons = {_reason(kernel, files, stage, planted, fault, given) for given in kernel.inputs}
-    return "" if "" in reasons else "; ".join(sorted(reasons))
+    rng = np.random.default_rng(0)
+    reasons: set[str] = set()
+    for given in kernel.inputs:
+        reasons.add(_reason(kernel, files, stage, planted, fault, given, rng))
+        if "" in reasons:
+            return ""
+    return "; ".join(sorted(reasons))
 
 
-def _reason(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fault: Fault, given: Given) -> str:
+def _reason(
+    kernel: Kernel,
+    files: KernelFiles,
+    stage: Stage,
+    planted: Stage,
+    fault: Fault,
+    given: Given,
+    rng: np.random.Generator,
+) -> str:
     faulty = replace(kernel, files=files)
     traces = kernel.watched(stage, given), faulty.watched(planted, given)
     before, after = (_planted(trace, fault) for trace in traces)
@@ -98,8 +115,14 @@ def _reason(kernel: Kernel, files: KernelFiles, stage: Stage, planted: Stage, fa
     made = before.vector is not None or before.mask is not None or before.scalar is not None
     if made and after is not None and before.digest == after.digest:
         return "the instruction makes the same values"
-    if unreached(kernel, faulty, stage, planted, given, max(1, RANDOM // len(kernel.inputs))):
+    rounds = max(4, RANDOM // len(kernel.inputs))
+    if unreached(kernel, faulty, stage, planted, given, rounds, rng):
         return "no result depends on what it changes: the same with random bits there"
+    place = next(place for place, did in enumerate(traces[0].did) if did is before)
+    if fault.kind in COMPUTING and alike(kernel, faulty, stage, planted, given, place, rounds, rng):
+        return "results do not depend on the change, whatever the instruction works on"
+    if moved_back(kernel, faulty, stage, planted, given):
+        return "it moves more or fewer words to where they are: all memory is the same"
     pairs = zip(*(trace.did for trace in traces), strict=True)
     apart = [(a, b) for a, b in pairs if a is not before and (a.digest, a.times) != (b.digest, b.times)]
     if re.search(r"vmatmul|bf16", stage.path.read_text()) and apart and all(_last_bit(a, b) for a, b in apart):

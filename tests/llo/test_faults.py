@@ -69,7 +69,7 @@ def tried(tmp_path: Path, monkeypatch: Any, text: str, kind: str, dst: str) -> A
 )
 def test_lanes(tmp_path, monkeypatch, end, outcome):
     found = tried(tmp_path, monkeypatch, dumped.REGIONS.replace(SUM, end), "dropped sublane", "v4")
-    assert found.outcome == outcome
+    assert found.outcome == outcome, found.said
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,37 @@ def test_a_store_that_a_branch_skips(tmp_path, monkeypatch, end, outcome):
     """Only a branch differs, and memory: no vector of the instruction that is at fault."""
     text = dumped.REGIONS.replace("  %v3 = vld", BRANCH + "  %v3 = vld", 1).replace(SUM, end)
     found = tried(tmp_path, monkeypatch, text, "wrong loop bound", "p12")
-    assert found.outcome == outcome
+    assert found.outcome == outcome, found.said
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"),
+    [
+        ("%v8 = vsub.f32 %v3, %v4\n  %v5 = vmul.f32 %v8, %v8", "equivalent"),
+        ("%v8 = vsub.f32 %v3, %v4\n  %v5 = vadd.f32 %v8, %v8", "found"),
+        ("%v9 = vand.u32 %v3, 4\n  %v8 = vsub.s32 %v9, %v9\n  %v5 = vadd.f32 %v3, %v8", ""),
+        # The sign shows where the product is less than what it is added to, on other inputs.
+        ("%v9 = vand.u32 %v3, 1\n  %v8 = vsub.s32 %v9, 2\n  %v5 = vmax.f32 %v3, %v8", "found"),
+        ("%v9 = vadd.f32 %v3, 3e+38\n  %v8 = vsub.f32 %v3, %v4\n  %v5 = vmax.f32 %v9, %v8", "missed"),
+    ],
+    ids=["squared", "doubled", "no place for a fault", "an integer", "hidden by a maximum"],
+)
+def test_swapped_operands(tmp_path, monkeypatch, end, outcome):
+    if not outcome:
+        with pytest.raises(StopIteration):
+            tried(tmp_path, monkeypatch, dumped.REGIONS.replace(SUM, end), "swapped operands", "v8")
+        return
+    found = tried(tmp_path, monkeypatch, dumped.REGIONS.replace(SUM, end), "swapped operands", "v8")
+    assert found.outcome == outcome, found.said
+
+
+def test_a_row_that_is_put_back_where_it_was(tmp_path, monkeypatch):
+    """The sublanes of a load and a store of the same rows are computed: 4 - 1, and 1 - 4."""
+    end = (
+        "%v5 = vsub.f32 %v3, %v4\n  %8 = vst [vmem:[%s2] sm:$0xff] /*vst_source=*/%v5\n  %s9 = ssub.s32 4, 1\n"
+        "  %v10 = vld [vmem:[%s2] sm:%s9]"
+    )
+    text = dumped.REGIONS.replace(SUM, end).replace(
+        "%6 = vst [vmem:[%s2] sm:$0xff] /*vst_source=*/%v5", "%6 = vst [vmem:[%s2] sm:%s9] /*vst_source=*/%v10"
+    )
+    assert tried(tmp_path, monkeypatch, text, "swapped operands", "s9").outcome == "equivalent"
