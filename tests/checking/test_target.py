@@ -14,10 +14,12 @@ import pytest
 
 from assay.checking.api import Request, check_path, settings_for
 from assay.checking.judge import judge
-from assay.checking.target import Evaluated
+from assay.checking.target import Evaluated, stored
 from assay.errors import HloSyntaxError, InputError, ToolchainError, WorkerError
+from assay.hlo.shape import DTYPES
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import from_hlo
+from assay.reference.value import Ball
 from assay.targets import tpu_aot
 from assay.toolchain import AheadOfTime, ArrayType, RequestRefused, Toolchain, WorkerDied
 
@@ -244,3 +246,11 @@ def test_a_function_agrees_on_the_real_compiler(tpu_toolchain: Toolchain, tmp_pa
     report = check_path(f"{tmp_path}/f.py:f", Request(target="tpu:v5e", toolchain=spec))
     assert report.verdict == Verdict.AGREE, str(report)
     assert f"libtpu {tpu_toolchain.version('libtpu')}" in report.toolchain
+
+
+def test_infinite_parts_leave_the_other_part_alone() -> None:
+    """A product with 1j is NaN beside an infinity."""
+    z = np.array([complex(np.inf, 2.0), complex(1.5, -np.inf), complex(-0.25, 0.5)])
+    (kept,) = stored([Ball(DTYPES["c64"], z)])
+    assert np.array_equal(kept.real, z.real)
+    assert np.array_equal(kept.imag, z.imag)

@@ -88,6 +88,13 @@ def test_round_out_rounds_once_for_every_tie_and_its_neighbours(dtype: DType) ->
         assert y == want or (math.isnan(y) and math.isnan(want)), (x, y, want)
 
 
+@pytest.mark.parametrize("dtype", [*NARROW, F32, F64], ids=str)
+@pytest.mark.parametrize("dims", [(), (1,), (0,), (2, 3)], ids=str)
+@pytest.mark.parametrize("value", [1.0, 1 + 2.0**-30])
+def test_round_out_keeps_the_dimensions(dtype: DType, dims: tuple[int, ...], value: float) -> None:
+    assert round_out(dtype, np.full(dims, value)).shape == dims
+
+
 def test_round_out_of_bfloat16_rounds_once_where_a_cast_by_way_of_float32_rounds_twice() -> None:
     just_above_a_tie = np.array([1 + 2.0**-8 + 2.0**-40])
     assert just_above_a_tie.astype(BF16.numpy).astype(np.float64)[0] == 1.0

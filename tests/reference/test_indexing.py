@@ -18,6 +18,7 @@ from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, outside, 
 from assay.hlo.parse import parse_module
 from assay.hlo.shape import DTYPES
 from assay.reference.context import Context
+from assay.reference.evaluator import evaluate
 from assay.reference.registry import find
 from assay.reference.value import Ball, from_array
 
@@ -465,3 +466,26 @@ def test_empty_index_vectors_all_point_to_one_place():
     )
     text = hlo_text(lambda x, i, u: lax.scatter_add(x, i, u, dims, mode="drop"), x, none, u)
     np.testing.assert_array_equal(reference(text, [x, none, u])[0].mid, [[11, 22, 33], [0, 0, 0]])
+
+
+def test_an_infinite_part_of_a_sum_leaves_the_other_part_alone():
+    """Several complex updates of one element: their imaginary parts overflow, their real parts do not."""
+    text = """HloModule m
+add {
+  a = c64[] parameter(0)
+  b = c64[] parameter(1)
+  ROOT c = c64[] add(a, b)
+}
+ENTRY e {
+  x = c64[2] parameter(0)
+  i = s32[3,1] parameter(1)
+  u = c64[3] parameter(2)
+  ROOT s = c64[2] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},\
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+}
+"""
+    x = np.array([1 + 1j, 2 - 1j], np.complex64)
+    u = np.array([complex(0.5, np.inf), complex(0.25, np.inf), complex(3.0, 4.0)], np.complex64)
+    ball = evaluate(parse_module(text), [x, np.array([[0], [0], [1]], np.int32), u], POLICY).value
+    assert ball.mid.real.tolist() == [1.75, 5.0]
+    assert ball.mid.imag.tolist() == [np.inf, 3.0]

@@ -20,7 +20,7 @@ from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape
 from assay.oracle.intent import CONSTANT, INPUT, Masked, Source, holds_constants, sources
 from assay.programs.program import Array
-from assay.reference.value import Ball, Value, flatten
+from assay.reference.value import Ball, Value, flatten, joined
 
 LARGE = 64.0
 """In place of an infinity: beyond what softmax and its like tell from one, and far from overflow."""
@@ -75,7 +75,7 @@ def _cleaned(array: Array) -> Array:
     if array.dtype.kind in "biu":
         return array
     if array.dtype.kind == "c":
-        return (_cleaned(array.real) + 1j * _cleaned(array.imag)).astype(array.dtype)
+        return joined(_cleaned(array.real), _cleaned(array.imag)).astype(array.dtype)
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
     return np.where(np.isfinite(wide), wide, np.where(np.isnan(wide), 1.0, np.copysign(LARGE, wide))).astype(

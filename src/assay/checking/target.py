@@ -30,7 +30,7 @@ from assay.hlo.shape import ArrayShape, Shape, leaves
 from assay.oracle.compare import round_out
 from assay.programs.program import Program
 from assay.reference.context import CHOICES
-from assay.reference.value import Array, Ball, Token
+from assay.reference.value import Array, Ball, Token, joined
 from assay.targets import cpu, tpu_aot
 from assay.toolchain import AheadOfTime, ArrayType, Compiled, Worker
 
@@ -198,7 +198,7 @@ def stored(leaves: Sequence[Ball | Token]) -> list[Array]:
             continue
         part = leaf.dtype.part
         if leaf.dtype.is_complex:
-            found.append(round_out(part, leaf.mid.real) + 1j * round_out(part, leaf.mid.imag))
+            found.append(joined(round_out(part, leaf.mid.real), round_out(part, leaf.mid.imag)))
         else:
             found.append(round_out(part, leaf.mid) if leaf.dtype.is_float else leaf.mid)
     return found

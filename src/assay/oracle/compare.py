@@ -116,12 +116,12 @@ def round_out(dtype: DType, values: Array) -> Array:
     if dtype.name in ("f32", "f16"):
         once: Array = values.astype(dtype.numpy).astype(np.float64)
         return once
-    near = np.ascontiguousarray(values, np.float32)
+    near = np.asarray(values, np.float32)
     inexact = (near != values) & ~np.isnan(values)
     if inexact.any():
         bits = near.view(np.uint32)
         beyond = np.abs(near.astype(np.float64)) > np.abs(values)
-        near = np.where(inexact, (bits - beyond) | np.uint32(1), bits).astype(np.uint32).view(np.float32)
+        near = np.asarray(np.where(inexact, (bits - beyond) | np.uint32(1), bits), np.uint32).view(np.float32)
     result: Array = near.astype(dtype.numpy).astype(np.float64)
     return result
 

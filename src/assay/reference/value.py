@@ -85,6 +85,13 @@ def from_array(dtype: DType, array: Array) -> Ball:
     return Ball(dtype, np.asarray(array).astype(held_dtype(dtype)))
 
 
+def joined(real: Array, imaginary: Array) -> Array:
+    """complex128 of two parts, which broadcast together; real + 1j * imaginary is NaN beside an infinity."""
+    made = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imaginary)), np.complex128)
+    made.real, made.imag = real, imaginary
+    return made
+
+
 def round_to(dtype: DType, mid: Array) -> Array:
     """`mid` rounded to the nearest value of `dtype`, ties to even, overflowing as the type does; float64 or
     complex128 out.

@@ -19,7 +19,7 @@ from assay.reference.context import Context, largest_partial_sum, smallest_norma
 from assay.reference.ops.movement import moved
 from assay.reference.registry import find
 from assay.reference.sums import below_last_digit, infinity_lost, whole
-from assay.reference.value import Array, Ball, as_ball, union, wrap
+from assay.reference.value import Array, Ball, as_ball, joined, union, wrap
 
 ASSIGN = "assign"
 KEEP = "keep"
@@ -138,7 +138,7 @@ class _Group:
 
     def sum(self, values: Array) -> Array:
         if np.iscomplexobj(values):
-            return self.sum(values.real) + 1j * self.sum(values.imag)
+            return joined(self.sum(values.real), self.sum(values.imag))
         return np.bincount(self.ids, values, self.counts.size)
 
     def any(self, mask: Array | None) -> Array | None:

@@ -20,7 +20,7 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context, smallest_normal, unit_roundoff
 from assay.reference.ops.blocks import elementwise
-from assay.reference.value import Array, Ball, Value, round_to, total, union
+from assay.reference.value import Array, Ball, Value, joined, round_to, total, union
 
 # -- parts
 
@@ -39,8 +39,7 @@ def imag(ctx: Context, instr: Instruction, a: Ball) -> Value:
 
 @elementwise("complex")
 def complex_(ctx: Context, instr: Instruction, re: Ball, im: Ball) -> Value:
-    mid = np.empty(re.dims, np.complex128)
-    mid.real, mid.imag = re.mid, im.mid
+    mid = joined(re.mid, im.mid)
     und = union(re.und, im.und)
     if re.rad is None and im.rad is None:
         return Ball(instr.array.dtype, mid, None, und)
@@ -166,8 +165,7 @@ class Function:
 
 def _expm1(z: Array) -> Array:
     half = np.sin(z.imag / 2)
-    found: Array = np.expm1(z.real) * np.cos(z.imag) - 2 * half * half + 1j * (np.exp(z.real) * np.sin(z.imag))
-    return found
+    return joined(np.expm1(z.real) * np.cos(z.imag) - 2 * half * half, np.exp(z.real) * np.sin(z.imag))
 
 
 def _log1p(z: Array) -> Array:
@@ -175,8 +173,7 @@ def _log1p(z: Array) -> Array:
     x, y = z.real, z.imag
     near = np.log1p(x * (x + 2) + y * y) / 2
     far = np.log(np.hypot(1 + x, y))
-    found: Array = np.where(np.abs(z) < 0.5, near, far) + 1j * np.arctan2(y, 1 + x)
-    return found
+    return joined(np.where(np.abs(z) < 0.5, near, far), np.arctan2(y, 1 + x))
 
 
 def _tanh(z: Array) -> Array:
@@ -189,8 +186,7 @@ def _tanh(z: Array) -> Array:
     bottom = 1 + beta * s * s
     re = np.where(far, np.copysign(1.0, x), beta * rho * s / bottom)
     im = np.where(far, 4 * np.sin(y) * np.cos(y) * np.exp(-2 * np.abs(x)), t / bottom)
-    found: Array = re + 1j * im
-    return found
+    return joined(re, im)
 
 
 def _tan(z: Array) -> Array:
