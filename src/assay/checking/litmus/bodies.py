@@ -1,0 +1,225 @@
+"""Preconditions on what reductions apply: the initial value, and the algebra of the body.
+
+A body of a known kind, or jax's argmax, is decided by its structure; one of few values by trying them all. Any other is
+tried on values that occur: that may refute it, and shows nothing otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from assay.checking.litmus.look import KEPT, Look, Said, Site, State, verdict
+from assay.errors import Unsupported
+from assay.hlo.attributes import computation
+from assay.hlo.literal import literal_array
+from assay.hlo.shape import ArrayShape
+from assay.reference.bodies import call_batched, component_kinds
+from assay.reference.folds import neutral, starts_neutral
+from assay.reference.ops.movement import moved
+from assay.reference.ops.reduction import extremum_kind
+from assay.reference.value import Array, Ball, Value, as_ball, flatten, from_array
+
+POOL = 24
+"""Values of which all triples are tried."""
+
+FEW = 64
+"""Triples of a type of so few values are all of them."""
+
+MOST = 1 << 20
+"""Elements on which an initial value is tried."""
+
+
+def _body(site: Site) -> str:
+    return computation(site.instruction, "scatter" if site.instruction.opcode == "select-and-scatter" else "to_apply")
+
+
+def _count(site: Site) -> int:
+    """How many arrays are reduced together."""
+    return len(site.module.by_name[_body(site)].parameters) // 2
+
+
+def _kinds(site: Site) -> tuple[str, ...] | None:
+    """The kind of each component, each of which takes any order; None where one does not, or is not known."""
+    found = component_kinds(site.module, _body(site), _count(site))
+    known = tuple(kind for kind in found if kind is not None and kind != "assign")
+    return known if len(known) == len(found) else None
+
+
+# ---- the initial value
+
+
+def init_by_structure(site: Site) -> Said | None:
+    """Decided where the kinds are known and the initial values are constants."""
+    kinds = _kinds(site)
+    if kinds is None:
+        return None
+    inits = [site.computation.by_name[name] for name in site.instruction.operands[_count(site) :]]
+    if any(init.literal is None or not isinstance(init.shape, ArrayShape) for init in inits):
+        return None
+    for kind, init in zip(kinds, inits, strict=True):
+        assert init.literal is not None
+        value = literal_array(init.array, init.literal).astype(np.complex128).item()
+        if value != neutral(kind, init.array.dtype):
+            if kind in ("maximum", "minimum", "and", "or"):
+                return None  # it changes nothing where no element lies beyond it
+            return Said(State.BROKEN, f"{init.name} is not the identity of {kind}")
+    return KEPT
+
+
+def init(site: Site, operands: Sequence[Value]) -> Look:
+    """Whether it leaves every element as it is, and the elements make up the rest."""
+    count = _count(site)
+    arrays, inits = ([as_ball(o) for o in part] for part in (operands[:count], operands[count:]))
+    kinds = _kinds(site)
+    if kinds is not None and all(starts_neutral(k, i) for k, i in zip(kinds, inits, strict=True)):
+        return verdict(False)
+    if arrays[0].mid.size == 0:
+        return verdict(False, True, "there is nothing to try the initial value on")
+    flat = [moved(array, lambda x: x.reshape(-1)[:MOST]) for array in arrays]
+    try:
+        sides = [_applied(site, inits, flat), _applied(site, flat, inits)]
+    except Unsupported as error:
+        return verdict(False, True, str(error))
+    if any(_clash(a, b).any() for side in sides for a, b in zip(side, flat, strict=True)):
+        return verdict(True, why="the initial value changes what it is combined with")
+    # What is made of elements that it leaves as they are, it leaves as it is: a maximum is one of them, bits are kept.
+    closed = (kinds is not None and set(kinds) <= {"maximum", "minimum", "and", "or"}) or _chooses(site)
+    open_ = any(ball.rad is not None or ball.und is not None for ball in (*flat, *inits))
+    unsure = not closed or open_ or arrays[0].mid.size > MOST
+    return verdict(False, unsure, "the initial value was tried on single elements alone")
+
+
+def _chooses(site: Site) -> bool:
+    return _count(site) == 2 and extremum_kind(site.module, _body(site)) is not None
+
+
+# ---- the body
+
+
+def associative_by_structure(site: Site) -> Said | None:
+    if _kinds(site) is not None or _chooses(site):
+        return KEPT
+    return _exhausted(site, 3, _grouped)
+
+
+def commutative_by_structure(site: Site) -> Said | None:
+    if _kinds(site) is not None or _chooses(site):
+        return KEPT
+    return _exhausted(site, 2, _swapped)
+
+
+def associative(site: Site, operands: Sequence[Value]) -> Look:
+    return _tried(site, operands, 3, _grouped, "(a b) c is not a (b c)")
+
+
+def commutative(site: Site, operands: Sequence[Value]) -> Look:
+    return _tried(site, operands, 2, _swapped, "a b is not b a")
+
+
+def _grouped(site: Site, a: Sequence[Ball], b: Sequence[Ball], c: Sequence[Ball]) -> Array:
+    left = _applied(site, _applied(site, a, b), c)
+    right = _applied(site, a, _applied(site, b, c))
+    return _any(_clash(x, y) for x, y in zip(left, right, strict=True))
+
+
+def _swapped(site: Site, a: Sequence[Ball], b: Sequence[Ball]) -> Array:
+    return _any(_clash(x, y) for x, y in zip(_applied(site, a, b), _applied(site, b, a), strict=True))
+
+
+def _any(masks: object) -> Array:
+    return np.logical_or.reduce(list(masks))  # type: ignore[call-overload, no-any-return]
+
+
+def _exhausted(site: Site, places: int, law: object) -> Said | None:
+    """Decided by all values, where the body is of one component of a type that has few."""
+    parameters = site.module.by_name[_body(site)].parameters
+    dtype = parameters[0].array.dtype
+    if len(parameters) != 2 or parameters[1].array.dtype != dtype or dtype.is_float or dtype.is_complex:
+        return None
+    bits = 1 if dtype.kind == "pred" else dtype.bits
+    if bits > 4:
+        return None
+    low = -(1 << (bits - 1)) if dtype.kind == "signed" else 0
+    values = np.array(list(product(range(low, low + (1 << bits)), repeat=places)))
+    balls = [[from_array(dtype, values[:, place].astype(dtype.numpy))] for place in range(places)]
+    try:
+        wrong = law(site, *balls)  # type: ignore[operator]
+    except Unsupported:
+        return None
+    if not wrong.any():
+        return KEPT
+    return Said(State.BROKEN, f"not for {', '.join(map(str, values[int(wrong.argmax())]))}")
+
+
+def _tried(site: Site, operands: Sequence[Value], places: int, law: object, why: str) -> Look:
+    """On all combinations of a few records that occur, initial values among them."""
+    count = _count(site)
+    if site.instruction.opcode == "select-and-scatter":
+        pools = [_few([as_ball(operands[1])], 0)]
+    elif site.instruction.opcode.startswith(("all-reduce", "reduce-scatter")):
+        pools = [_few([as_ball(operand)], 0) for operand in operands]
+    else:
+        arrays, inits = ([as_ball(o) for o in part] for part in (operands[:count], operands[count:]))
+        few = _few(arrays, 0)
+        pools = [
+            [
+                Ball(x.dtype, np.append(x.mid, i.mid), None if x.rad is None else np.append(x.rad, 0.0))
+                for x, i in zip(few, inits, strict=True)
+            ]
+        ]
+    for pool in pools:
+        n = pool[0].mid.size
+        axes = [[-1 if k == place else 1 for k in range(places)] for place in range(places)]
+        sides = [[moved(x, lambda part, shape=shape: part.reshape(shape)) for x in pool] for shape in axes]
+        try:
+            wrong = law(site, *sides)  # type: ignore[operator]
+        except Unsupported as error:
+            return verdict(False, True, str(error))
+        if wrong.any():
+            return verdict(True, why=why)
+    return verdict(False, True, f"not refuted by {n}**{places} combinations of values that occur")
+
+
+def _few(arrays: Sequence[Ball], seed: int) -> list[Ball]:
+    """The same places of each array, at random; without elements that are open."""
+    size = arrays[0].mid.size
+    chosen = np.random.default_rng(seed).choice(size, min(POOL, size), replace=False) if size else np.empty(0, np.int64)
+    found = []
+    for array in arrays:
+        mid, rad = array.mid.reshape(-1)[chosen], None if array.rad is None else array.rad.reshape(-1)[chosen]
+        found.append(Ball(array.dtype, mid, rad))
+    return found
+
+
+def _applied(site: Site, first: Sequence[Ball], second: Sequence[Ball]) -> list[Ball]:
+    with np.errstate(all="ignore"):
+        result = call_batched(site.trial, _body(site), [*first, *second])
+    return [leaf for leaf in flatten(result) if isinstance(leaf, Ball)]
+
+
+def _clash(a: Ball, b: Ball) -> Array:
+    """Where two results are not the same, nor within eight times what rounding may do to them."""
+    same = (a.mid == b.mid) | ((a.mid != a.mid) & (b.mid != b.mid))
+    for ball in (a, b):
+        if ball.und is not None:
+            same = same | ball.und
+    if not (a.dtype.is_float or a.dtype.is_complex):
+        return np.asarray(~same)
+    with np.errstate(all="ignore"):
+        apart = np.abs(a.mid - b.mid)
+        allowed = 8 * ((0.0 if a.rad is None else a.rad) + (0.0 if b.rad is None else b.rad))
+        finite = np.isfinite(a.mid) & np.isfinite(b.mid)
+    return np.asarray(~same & finite & (apart > allowed))
+
+
+def select_by_structure(site: Site) -> Said | None:
+    """A comparison of the two parameters is transitive, NaN or not."""
+    body = site.module.by_name[computation(site.instruction, "select")]
+    direction = body.root.attributes.get("direction", "")
+    numbers = [body.by_name[name].parameter_number for name in body.root.operands]
+    if body.root.opcode == "compare" and direction in ("GE", "GT", "LE", "LT") and numbers in ([0, 1], [1, 0]):
+        return KEPT
+    return Said(State.UNDECIDED, "the select computation is no comparison of its parameters")
