@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from assay.cli import bisect, check, compile, doctor, fuzz, isolate, llo, passes, policies, summarize, toolchain
+from assay.cli import bisect, check, compile, doctor, fuzz, isolate, llo, passes, policies, reduce, summarize, toolchain
 
 app = typer.Typer(
     help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
@@ -17,6 +17,7 @@ app.command("compile")(compile.command)
 app.command("bisect")(bisect.command)
 app.command("passes")(passes.command)
 app.command("isolate")(isolate.command)
+app.command("reduce")(reduce.command)
 app.command("summarize")(summarize.command)
 app.command("fuzz")(fuzz.command)
 app.command("doctor")(doctor.command)

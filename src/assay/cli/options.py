@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from assay.errors import InputError
 from assay.inputs.classes import CLASSES
 from assay.reference.policies import NAMES
 
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 Option = Annotated[
@@ -66,6 +68,14 @@ def bytes_of(text: str, option: str = "--memory") -> int:
     if size <= 0:
         raise InputError(f"{option} {text}: write a size such as 8G or 500M")
     return size
+
+
+def seconds_of(text: str, option: str = "--time") -> float:
+    """`90`, `30s`, `5m`, `1h30m`, the value of `option`, in seconds."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip().lower())
+    if not parts or "".join(map("".join, parts)) != text.strip().lower():
+        raise InputError(f"{option} {text}: write a time such as 30s, 5m or 1h")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,0 +1,213 @@
+"""`assay reduce` on whatever the user names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from assay.checking import api
+from assay.checking.bounds import Bounds, Step
+from assay.errors import AssayError, InputError
+from assay.journal import Journal
+from assay.programs.load import parse_source
+from assay.programs.program import Array, Program
+from assay.reduce.candidate import Candidate
+from assay.reduce.run import Reduced, reduce
+from assay.reduce.still import Still, program_of
+from assay.report.expected import Expected, expected_of
+from assay.report.pytest_file import Form, pytest_file
+from assay.report.reduction import ReductionReport
+from assay.toolchain.environments import cache_folder
+
+REPRODUCERS = ("reduced.hlo", "piece.hlo", "small.hlo", "module.hlo", "program.hlo")
+"""What the module of a reproducer's folder is called, the smallest first."""
+INPUTS = ("reduced_inputs.npz", "inputs.npz")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """budget_s: seconds for the search. resume: go on with the answers of an earlier run. culprit: whether the pass
+    must stay the same.
+    """
+
+    budget_s: float = 300.0
+    jobs: int = 2
+    resume: bool = False
+    culprit: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The report, what is left, and what its outputs should be, where the reference says so."""
+
+    report: ReductionReport
+    reduced: Reduced
+    expected: tuple[Expected, ...]
+
+
+def reduce_path(
+    source: str, request: api.Request, options: Options, command: str = "", step: Step = lambda _: None
+) -> Made:
+    """The first program that `source` names, and the first set of inputs, that show a finding, made small.
+
+    source: as for `assay check`, or a folder with a reproducer: an .hlo file and its inputs. Raises AssayError where it
+    cannot begin, InputError where there is nothing to see.
+    """
+    source, request = _of_folder(source, request)
+    path = parse_source(source).path
+    api.refuse_unknown_names(request)
+    with Still.open(request, options.jobs, options.culprit, step) as still:
+        step("reading the program")
+        programs = _read(source, request, still)
+        question = _question(path, source, request, options, api.words(still.versions))
+        with _journal(question, options) as journal:
+            for program, words, arguments in _tries(programs, request):
+                module = program.module
+                assert module is not None
+                step(f"looking at {program.name} ({words})")
+                still.wanted = None
+                if still(module, arguments) is None:
+                    continue
+                found = reduce(
+                    module,
+                    arguments,
+                    still,
+                    budget_s=options.budget_s,
+                    jobs=options.jobs,
+                    journal=journal,
+                    step=step,
+                    policy=still.settings.policy,
+                )
+                return _made(source, program, words, found, request, still, command)
+    names = ", ".join(program.name for program in programs)
+    raise InputError(f"{source}: nothing is wrong with {names} on {request.target}, so there is nothing to keep")
+
+
+def _of_folder(source: str, request: api.Request) -> tuple[str, api.Request]:
+    """The module and the inputs of a reproducer's folder."""
+    folder = Path(source)
+    if not folder.is_dir():
+        return source, request
+    module = next((folder / name for name in REPRODUCERS if (folder / name).is_file()), None)
+    if module is None:
+        return source, request
+    inputs = next((folder / name for name in INPUTS if (folder / name).is_file()), None)
+    if inputs is not None and request.inputs is None:
+        request = replace(request, inputs=inputs)
+    return str(module), request
+
+
+def _read(source: str, request: api.Request, still: Still) -> list[Program]:
+    worker = still.workers.get()
+    try:
+        return api.read_programs(source, request, worker, scheduled=True)
+    finally:
+        still.workers.put(worker)
+
+
+def _tries(programs: Sequence[Program], request: api.Request) -> Iterator[tuple[Program, str, list[Array]]]:
+    for program in programs:
+        if program.problem is None and program.module is not None:
+            for words, arguments in api.inputs_for(program, request):
+                yield program, words, arguments
+
+
+@contextmanager
+def _journal(question: str, options: Options) -> Iterator[Journal]:
+    name = hashlib.sha256(question.encode()).hexdigest()[:16]
+    with Journal(cache_folder().parent / "reduce" / f"{name}.jsonl", question, "assay reduce") as journal:
+        if not options.resume:
+            journal.found = []
+        journal.begin(journal.found)
+        yield journal
+
+
+def _question(path: Path, source: str, request: api.Request, options: Options, toolchain: str) -> str:
+    """What decides what is seen of a candidate: the program, the compiler, the inputs, and what counts."""
+    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
+    files += [file for file in (request.inputs, request.preload) if file is not None]
+    try:
+        seen = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from error
+    decisive = replace(request, memory_limit=0, timeout_s=0.0, reference_timeout_s=0.0)
+    return "\n".join([source.rpartition("/")[2], toolchain, repr(decisive), repr(options.culprit), *seen])
+
+
+def _made(
+    source: str, program: Program, words: str, found: Reduced, request: api.Request, still: Still, command: str
+) -> Made:
+    assert program.module is not None
+    before, after = Candidate(program.module, ()).size, Candidate(found.module, found.arguments).size
+    expected, actual = _results(found, request, still)
+    report = ReductionReport(
+        source,
+        program.name,
+        request.target,
+        api.words(still.versions),
+        words,
+        found.still.verdict,
+        found.still.klass,
+        found.still.pass_,
+        tuple(sorted(found.still.opcodes)),
+        before.instructions,
+        after.instructions,
+        before.elements,
+        after.elements,
+        found.tries,
+        found.seconds,
+        found.finished,
+        command,
+        actual,
+    )
+    return Made(report, found, expected)
+
+
+def _results(found: Reduced, request: api.Request, still: Still) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
+    """What the outputs should be, and the worst element of each that is wrong, in words. Nothing where the target gives
+    none, as where it ends, or the reference does not know.
+    """
+    program = program_of(found.module, found.arguments, request)
+    bounds = Bounds(found.module, found.arguments, still.settings)
+    worker = still.workers.get()
+    try:
+        balls = bounds.sharp()[0]
+        with closing(api.target_for(program, request, worker, still.settings)) as target:
+            actual, _ = target.outputs(found.arguments, request.options, {}, lambda _: None, False)
+        expected = tuple(expected_of(found.module, balls, actual))
+    except Exception as error:
+        if not isinstance(error, AssayError) and type(error).__name__ not in ("WorkerDied", "Stopped"):
+            raise
+        return (), ()
+    finally:
+        still.workers.put(worker)
+    words = []
+    for index, (one, array) in enumerate(zip(expected, actual, strict=True)):
+        if one.failing:
+            place = one.failing[0]
+            right, wrong = one.values.reshape(-1)[place], array.reshape(-1)[place]
+            words.append(f"output {index}: {wrong} for {right}")
+    return expected, tuple(words)
+
+
+def as_test(made: Made, request: api.Request, form: Form = "auto") -> str:
+    """The pytest file of what is left. Raises InputError where the reference does not say what is right, or the file
+    would be too long, Unsupported where there is no such form of it.
+    """
+    if not made.expected:
+        raise InputError("no test can be written: the target gives no results; keep the .hlo file")
+    report = made.report
+    render = partial(pytest_file, made.reduced.module, made.reduced.arguments, made.expected)
+    culprit = f", in {report.pass_}" if report.pass_ else ""
+    return render(
+        title=f"{report.klass or report.verdict} on {report.target}{culprit}",
+        target=report.target,
+        toolchain=report.toolchain,
+        options=dict(request.options),
+        flags=request.flags,
+        form=form,
+    )
