@@ -67,3 +67,15 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, text: str) -> Non
     with pytest.raises(InputError, match="did not write"):
         Journal(path, "q", "assay x")
     assert path.read_text() == text
+
+
+def test_a_journal_of_another_question_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    written(path)
+    with Journal(path, "q", "test") as journal:
+        assert journal.another() is None
+    with Journal(path, "p", "test") as journal:
+        assert (journal.found, journal.another()) == ([], "q")
+    path.write_bytes(path.read_bytes()[:9])  # begun, and killed: nobody's yet
+    with Journal(path, "p", "test") as journal:
+        assert journal.another() is None

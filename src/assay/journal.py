@@ -49,6 +49,16 @@ class Journal:
             first = file.readline()
         return not (first.startswith(_BEGINNING) or _BEGINNING.startswith(first))
 
+    def another(self) -> str | None:
+        """The other question that the file is a journal of, and that `begin` would write over; None where it is not."""
+        with self.path.open("rb") as file:
+            first = file.readline()
+        try:
+            found = json.loads(first)["question"] if first.endswith(b"\n") else self.question
+        except (ValueError, KeyError, TypeError):
+            return None
+        return None if found == self.question else str(found)
+
     def begin(self, kept: list[dict[str, Any]]) -> None:
         """Starts the file anew, with these lines."""
         beside = self.path.with_suffix(".new")

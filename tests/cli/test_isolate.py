@@ -129,6 +129,40 @@ def test_what_the_graph_hands_to_its_pieces(assay, tmp_path):
     assert "args.npz, as the graph has it" in first["inputs"]
 
 
+def test_rows_of_another_question_are_not_written_over(assay, tmp_path):
+    module, rows = optimized(assay, tmp_path), tmp_path / "rows.jsonl"
+    words = ["--pieces", "--filter", "opcode=fusion", "--rows", str(rows)]
+    assert assay("isolate", str(module), *words)[0] == 0
+    before = rows.read_bytes()
+    assert before.count(b"\n") > 1
+    other = tmp_path / "other.hlo"
+    other.write_text(module.read_text())
+    for changed, said in (
+        (["isolate", str(other)], f"has rows of {module.name}, not of other.hlo"),
+        (["isolate", str(module), "--seed", "7"], "of another target or other options"),
+    ):
+        code, _, told = assay(*changed, "--resume", *words)
+        assert code == 2
+        assert len(told) == 1
+        assert said in told[0]
+        assert rows.read_bytes() == before
+    code, out, _ = assay("isolate", str(module), "--resume", *words)
+    assert code == 0
+    assert "of an earlier run" in out
+
+
+def test_an_agreement_in_which_nothing_is_compared_is_none(assay, tmp_path):
+    module = optimized(assay, tmp_path)
+    arrays = [np.full((8, 8), np.nan, np.float32), np.eye(8, dtype=np.float32), np.zeros(8, np.float32)]
+    np.savez(tmp_path / "nan.npz", *arrays)
+    code, out, _ = assay("isolate", str(module), "--inputs", "nan.npz", "--json", "t.json")
+    report = json.loads(Path("t.json").read_text())
+    assert code == 2
+    assert report["programs"][0]["whole"]["verdict"] == "unverified"
+    assert "the whole program: unverified (nothing is compared" in out
+    assert {row["verdict"] for row in report["programs"][0]["rows"]} == {"agree"}  # on inputs that were drawn
+
+
 def test_shards_are_everything_once(assay, tmp_path):
     whole = assay("isolate", "step.py:step", "--pieces", "--json", "all.json")
     assert whole[0] == 0
@@ -153,6 +187,8 @@ def test_shards_are_everything_once(assay, tmp_path):
         (["step.py:step", "--preload", "gone.py"], "gone.py"),
         (["step.py:step", "--out", "step.py"], "step.py is no folder"),
         (["step.py:step", "--rows", "step.py"], "assay isolate did not write"),
+        (["step.py:step", "--rows", "."], "--rows .: it is a folder; name a file in it"),
+        (["step.py:step", "--rows", "step.py/rows.jsonl"], "step.py is no folder"),
         (["cut.hlo"], "cut.hlo"),
     ],
 )

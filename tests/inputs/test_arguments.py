@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import pickle
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -86,12 +89,25 @@ def test_what_does_not_fit_is_named(tmp_path: Path, place: int, value: object, m
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         load_arguments(tmp_path / "none.npz", MODULE)
-    (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(InputError, match=r"Python objects|not an \.npz"):
-        load_arguments(tmp_path / "text.npz", MODULE)
-    (tmp_path / "empty.npz").write_bytes(b"")
-    with pytest.raises(InputError, match=r"not an \.npz"):
-        load_arguments(tmp_path / "empty.npz", MODULE)
+    rng = np.random.default_rng(0)
+    others = {
+        "text": b"hello",
+        "empty": b"",
+        "pickle": pickle.dumps([1, 2]),
+        "hdf": b"\x89HDF\r\n\x1a\n" + rng.bytes(99),
+    }
+    others |= {f"random{k}": rng.bytes(1 << k) for k in range(13)}
+    for name, data in others.items():
+        path = tmp_path / f"{name}.npz"
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=r"\.npz is not an \.npz file") as caught:
+            load_arguments(path, MODULE)
+        assert "\n" not in str(caught.value)
+        assert ("pickle" in str(caught.value).removeprefix(str(path))) is (name == "pickle")
+    with zipfile.ZipFile(tmp_path / "archive.npz", "w") as archive:
+        archive.writestr("readme.txt", "no array")
+    with pytest.raises(InputError, match=r"holds readme\.txt, which is no array"):
+        load_arguments(tmp_path / "archive.npz", MODULE)
     whole = saved(tmp_path, X, X).read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"not an \.npz"):
@@ -104,6 +120,19 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load_arguments(tmp_path / "objects.npz", MODULE)
     with pytest.raises(InputError, match=r"not an \.npz"):
         load_arguments(tmp_path, MODULE)
+
+
+def test_a_damaged_file_raises_nothing_else(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "whole.npz", X, np.arange(99))
+        whole = np.frombuffer((tmp_path / "whole.npz").read_bytes(), np.uint8)
+        for k in range(200):
+            data = whole.copy()
+            data[rng.integers(0, data.size, 1 + k % 5)] = rng.integers(0, 256, 1 + k % 5)
+            (tmp_path / "damaged.npz").write_bytes(data.tobytes()[: data.size if k % 2 else rng.integers(data.size)])
+            with contextlib.suppress(InputError):
+                load_arguments(tmp_path / "damaged.npz", None)
 
 
 def test_the_wrong_number_of_arrays(tmp_path: Path) -> None:

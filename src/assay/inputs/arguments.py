@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,17 +97,37 @@ def _convertible(given: np.dtype[np.generic], dtype: DType) -> bool:
 
 def _read(path: Path) -> dict[str, Array]:
     try:
+        with open(path, "rb") as file:
+            magic = file.read(len(_NPY))
+        if not magic.startswith(_ZIP) and magic != _NPY:  # NumPy takes everything else for a pickle
+            raise InputError(f"{path} is not an .npz file: {_begins(magic)}; save the arguments with np.savez")
         loaded = np.load(path, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise InputError(f"{path} holds one bare array; save the arguments with np.savez")
         with loaded:
-            return {name: loaded[name] for name in loaded.files}
+            found = {name: loaded[name] for name in loaded.files}
+        other = [name for name, value in found.items() if not isinstance(value, np.ndarray)]
+        if other:
+            raise InputError(f"{path} holds {other[0]}, which is no array; save the arguments with np.savez")
+        return found
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if "pickle" in str(error):
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        if "Object arrays" in str(error):
             raise InputError(f"{path} holds Python objects, not arrays; save plain arrays with np.savez") from None
-        raise InputError(f"{path} is not an .npz file: {str(error).splitlines()[0]}") from None
+        told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise InputError(f"{path} is not an .npz file that can be read: {told.splitlines()[0]}") from None
+
+
+_ZIP, _NPY = b"PK", b"\x93NUMPY"
+
+
+def _begins(magic: bytes) -> str:
+    if not magic:
+        return "it is empty"
+    if magic[0] == 0x80:
+        return "it looks like a pickle"
+    return f"it begins with {magic!r}"
 
 
 _NUMBERED = re.compile(r"(?:arr_|arg_?|p)?(\d+)")

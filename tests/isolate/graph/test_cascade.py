@@ -242,6 +242,33 @@ ENTRY main { ROOT lows = f32[64]{0} fusion(), kind=kLoop, calls=fused }
     assert "masked: 64 by constants (c)" in row.notes
 
 
+@hooked
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("integers", [False, True])
+def test_agreement_on_nan_arguments_is_none(value: float, integers: bool, worker: Worker) -> None:
+    """Where every element is NaN because the arguments are, nothing was compared; whole numbers made of it were."""
+    text = WAVES
+    if integers:
+        text = text.replace("ROOT m = f32[64]{0} multiply(s, e)", "ROOT m = pred[64]{0} compare(s, e), direction=LT")
+        text = text.replace("ROOT waves = f32[64]{0}", "ROOT waves = pred[64]{0}")
+    x = np.full(64, value, np.float32)
+    row = row_of(text, worker, Request(classes=()), given=[("given", [x])])
+    if integers:
+        assert (row.verdict, row.masked) == (Verdict.AGREE, 0)
+        return
+    assert (row.verdict, row.elements, row.masked) == (Verdict.UNVERIFIED, 64, 64)
+    assert row.why.startswith("nothing is compared")
+    assert "agrees" not in row.votes.values()
+    # One element that is a number is evidence; and so are other inputs, beside which the blank ones are told.
+    x[3] = 0.5
+    some = row_of(text, worker, Request(classes=()), given=[("given", [x])])
+    assert (some.verdict, some.masked) == (Verdict.AGREE, 63)
+    both = row_of(text, worker, given=[("given", [np.full(64, value, np.float32)])])
+    assert (both.verdict, both.masked) == (Verdict.AGREE, 0)
+    assert "given" not in both.inputs
+    assert any(note.startswith("not judged on given: nothing is compared") for note in both.notes)
+
+
 # ---- what is whose fault
 
 

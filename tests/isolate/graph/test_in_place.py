@@ -18,8 +18,8 @@ from assay.hlo.printer import print_for_compiler
 from assay.hlo.shape import DTYPES
 from assay.isolate.graph import in_place
 from assay.isolate.graph.handed import Handed
-from assay.isolate.graph.in_place import CLASSES, compiled, judge_kernels
-from assay.isolate.graph.kernels import Kernel
+from assay.isolate.graph.in_place import CLASSES, compiled, judge_again, judge_kernels
+from assay.isolate.graph.kernels import Kernel, kernels
 from assay.isolate.graph.tpu_alone import stand_alone
 from assay.isolate.graph.tpu_form import FLAGS
 from assay.llo.files import read_dump
@@ -176,6 +176,18 @@ ENTRY"""
         (found,) = judge_kernels(module, dump, V5E, SETTINGS, handed=handed)
         assert found.verdict is verdict
         assert "hands it to k" in found.inputs
+
+
+def test_agreement_on_nan_operands_is_none(tmp_path):
+    module, dump = parse_module(HLO), read_dump(write(tmp_path, STAGES))
+    (kernel,) = kernels(module, dump)
+    ones, nans = np.ones((8, 128), np.float32), np.full((8, 128), np.nan, np.float32)
+    blank = judge_again(kernel, V5E, SETTINGS, "given", [nans, ones])
+    assert (blank.verdict, blank.masked, blank.elements) == (Verdict.UNVERIFIED, 1024, 1024)
+    assert blank.why.startswith("nothing is compared")
+    nans[0, 0] = 1
+    some = judge_again(kernel, V5E, SETTINGS, "given", [nans, ones])
+    assert (some.verdict, some.masked) == (Verdict.AGREE, 1023)
 
 
 def test_a_little_outside_a_sampled_bound_is_not_sure():

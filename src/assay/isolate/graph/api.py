@@ -26,6 +26,7 @@ def isolate(
     """
     path = parse_source(source).path
     _refuse_place(options.out)
+    _refuse_rows(rows)
     request = replace(request, through="llo") if api.generation_of(request.target) else request
     api.refuse_unknown_names(request)
     with api.open_worker(request, watch.step) as (worker, versions):
@@ -37,6 +38,8 @@ def isolate(
         with journal.Journal(where, question, "assay isolate") as lines:
             if not options.resume:
                 lines.found = []
+            elif (other := lines.another()) is not None:
+                raise InputError(f"--resume: {where} has rows {_apart(other, question)}; name another with --rows")
             lines.begin(lines.found)
             found = tuple(
                 Run(program, request, options, worker, versions, watch, lines).pieces() for program in programs
@@ -50,6 +53,29 @@ def _refuse_place(out: Path) -> None:
     there = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise InputError(f"--out {out}: {there} is no folder that can be written to; name another")
+
+
+def _refuse_rows(rows: Path | None) -> None:
+    """Raises InputError where rows cannot go to this file."""
+    if rows is None:
+        return
+    if rows.is_dir():
+        raise InputError(f"--rows {rows}: it is a folder; name a file in it")
+    there = next(place for place in (rows.absolute(), *rows.absolute().parents) if place.exists())
+    if there != rows.absolute() and not there.is_dir():
+        raise InputError(f"--rows {rows}: {there} is no folder; name another file")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"--rows {rows}: {there} cannot be written to; name another file")
+
+
+def _apart(other: str, question: str) -> str:
+    """In words, what rows of another question are of."""
+    theirs, mine = other.split("\n"), question.split("\n")
+    if theirs[0] != mine[0]:
+        return f"of {theirs[0]}, not of {mine[0]}"
+    if theirs[1:2] != mine[1:2]:
+        return f"of {theirs[1]}, not of {mine[1]}" if len(theirs) > 1 else "of another toolchain"
+    return "of another target or other options, or of a program or inputs that have changed since"
 
 
 def _question(path: Path, source: str, request: api.Request, options: Options, toolchain: str) -> str:

@@ -26,6 +26,8 @@ from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
 from assay.hlo.shape import ArrayShape
 from assay.inputs.drawn import draw_inputs
+from assay.isolate.graph.blank import WHY as NOTHING
+from assay.isolate.graph.blank import blank
 from assay.isolate.graph.piece import Piece
 from assay.isolate.graph.rank import severity
 from assay.isolate.graph.tamer import TOLERATED, tamer
@@ -350,6 +352,8 @@ def _differ(a: Array, b: Array) -> Array:
 
 def _row(case: CaseResult, votes: Mapping[str, str]) -> PieceResult:
     """What a case says, without the names of the piece."""
+    if blank(case):
+        case, votes = replace(case, verdict=Verdict.UNVERIFIED, why=NOTHING), {"target": NOTHING}
     outputs = case.outputs
     return PieceResult(
         "",

@@ -26,6 +26,8 @@ from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.errors import AssayError
 from assay.hlo.module import Module
 from assay.inputs.drawn import draw_inputs
+from assay.isolate.graph.blank import WHY as NOTHING
+from assay.isolate.graph.blank import is_blank
 from assay.isolate.graph.in_bounds import inside
 from assay.isolate.graph.kernels import Kernel, kernels
 from assay.llo.code import Code
@@ -245,6 +247,8 @@ class _Case:
         row = self.told(Verdict.AGREE, label, weighed)
         if row.elements and row.undecided == row.elements:
             return replace(row, verdict=Verdict.UNVERIFIED, why="every element is undecided")
+        if is_blank(row.elements, row.undecided, row.masked, arguments):
+            return replace(row, verdict=Verdict.UNVERIFIED, why=NOTHING)
         return row
 
     def mismatch(

@@ -20,6 +20,8 @@ from assay.errors import AssayError, InputError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_module
 from assay.isolate.graph import in_place, on_cpu
+from assay.isolate.graph.blank import WHY as NOTHING
+from assay.isolate.graph.blank import blank
 from assay.isolate.graph.crew import rows, rows_on_ray
 from assay.isolate.graph.cut import running
 from assay.isolate.graph.kernels import kernels, without_kernel
@@ -286,6 +288,7 @@ class Run:
         through = "hlo" if api.generation_of(self.request.target) is None else "llo"
         request = replace(self.request, through=through)
         found = api.judged_cases(self.program, request, self.worker, self.versions, step)
+        found = [replace(case, verdict=Verdict.UNVERIFIED, why=NOTHING) if blank(case) else case for case in found]
         return next((case for case in found if case.verdict in FINDINGS), found[0])
 
     def _together(self, module: Module, whole: CaseResult) -> tuple[PieceResult | None, str]:
