@@ -2,6 +2,7 @@
 
 import assay.llo.semantics.control
 import assay.llo.semantics.eup
+import assay.llo.semantics.f8
 import assay.llo.semantics.memory
 import assay.llo.semantics.mxu
 import assay.llo.semantics.mxu_wide
