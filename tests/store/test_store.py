@@ -77,9 +77,9 @@ def test_a_program_is_counted_once(store):
     bucket = FINDING.bucket
     assert store.bucket(bucket) is None
     assert store.count(bucket) == 0
-    assert [store.sighted(bucket, f"c0/{n}") for n in (1, 2, 2, 1, 3)] == [True, True, False, False, True]
-    store.add(FINDING, FILES)  # c0/41
-    assert not store.sighted(bucket, "c0/41")
+    assert [store.sighted(bucket, f"c0/7/{n}") for n in (1, 2, 2, 1, 3)] == [True, True, False, False, True]
+    store.add(FINDING, FILES)  # c0/7/41
+    assert not store.sighted(bucket, "c0/7/41")
     store.cap(bucket)
     found = store.bucket(bucket)
     assert (found.count, found.stored, found.capped) == (4, 1, True)

@@ -201,7 +201,7 @@ class Store:
     def sighted(self, bucket: str, what: str) -> bool:
         """Counts a program that shows a bucket's bug without storing it; whether it was counted for the first time.
 
-        what: names the program (`CAMPAIGN/NUMBER`), so that after a kill the same one is not counted twice.
+        what: names the program (`CAMPAIGN/SEED/NUMBER`), so that after a kill the same one is not counted twice.
         """
         from assay.store import tables
 
@@ -331,7 +331,7 @@ class Campaign:
 
 def _sighting(finding: Finding) -> str:
     origin = finding.origin
-    return f"{origin.campaign}/{origin.number}" if origin.number is not None else finding.id
+    return f"{origin.campaign}/{origin.seed}/{origin.number}" if origin.number is not None else finding.id
 
 
 def _like(column: Any, glob: str) -> Any:

@@ -6,7 +6,8 @@ tried on values that occur: that may refute it, and shows nothing otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from itertools import product
 
 import numpy as np
@@ -25,11 +26,14 @@ from assay.reference.value import Array, Ball, Value, as_ball, flatten, from_arr
 POOL = 24
 """Values of which all triples are tried."""
 
-FEW = 64
-"""Triples of a type of so few values are all of them."""
+BITS = 4
+"""Of a type whose values are all tried."""
 
 MOST = 1 << 20
 """Elements on which an initial value is tried."""
+
+Law = Callable[..., Array]
+"""Of a site and records, where a law fails."""
 
 
 def _body(site: Site) -> str:
@@ -129,32 +133,32 @@ def _swapped(site: Site, a: Sequence[Ball], b: Sequence[Ball]) -> Array:
     return _any(_clash(x, y) for x, y in zip(_applied(site, a, b), _applied(site, b, a), strict=True))
 
 
-def _any(masks: object) -> Array:
-    return np.logical_or.reduce(list(masks))  # type: ignore[call-overload, no-any-return]
+def _any(masks: Iterable[Array]) -> Array:
+    return reduce(np.logical_or, masks)
 
 
-def _exhausted(site: Site, places: int, law: object) -> Said | None:
+def _exhausted(site: Site, places: int, law: Law) -> Said | None:
     """Decided by all values, where the body is of one component of a type that has few."""
     parameters = site.module.by_name[_body(site)].parameters
     dtype = parameters[0].array.dtype
     if len(parameters) != 2 or parameters[1].array.dtype != dtype or dtype.is_float or dtype.is_complex:
         return None
     bits = 1 if dtype.kind == "pred" else dtype.bits
-    if bits > 4:
+    if bits > BITS:
         return None
     low = -(1 << (bits - 1)) if dtype.kind == "signed" else 0
     values = np.array(list(product(range(low, low + (1 << bits)), repeat=places)))
     balls = [[from_array(dtype, values[:, place].astype(dtype.numpy))] for place in range(places)]
     try:
-        wrong = law(site, *balls)  # type: ignore[operator]
+        wrong = law(site, *balls)
     except Unsupported:
         return None
     if not wrong.any():
         return KEPT
-    return Said(State.BROKEN, f"not for {', '.join(map(str, values[int(wrong.argmax())]))}")
+    return Said(State.BROKEN, f"not for {', '.join(map(str, values[int(np.argmax(wrong))]))}")
 
 
-def _tried(site: Site, operands: Sequence[Value], places: int, law: object, why: str) -> Look:
+def _tried(site: Site, operands: Sequence[Value], places: int, law: Law, why: str) -> Look:
     """On all combinations of a few records that occur, initial values among them."""
     count = _count(site)
     if site.instruction.opcode == "select-and-scatter":
@@ -173,9 +177,9 @@ def _tried(site: Site, operands: Sequence[Value], places: int, law: object, why:
     for pool in pools:
         n = pool[0].mid.size
         axes = [[-1 if k == place else 1 for k in range(places)] for place in range(places)]
-        sides = [[moved(x, lambda part, shape=shape: part.reshape(shape)) for x in pool] for shape in axes]
+        sides = [[moved(x, partial(np.reshape, shape=shape)) for x in pool] for shape in axes]
         try:
-            wrong = law(site, *sides)  # type: ignore[operator]
+            wrong = law(site, *sides)
         except Unsupported as error:
             return verdict(False, True, str(error))
         if wrong.any():

@@ -69,9 +69,8 @@ def _numbers(site: Site, keys: Sequence[Key], lanes: Sequence[Ball]) -> Look:
         if not nan.any():
             continue
         seen = True
-        rest = np.where(nan, np.nan, ball.mid)[nan.any(1)]
-        with np.errstate(all="ignore"):
-            apart = np.fmax.reduce(rest, 1) > np.fmin.reduce(rest, 1)
+        apart = np.where(nan, -np.inf, ball.mid).max(1) > np.where(nan, np.inf, ball.mid).min(1)
+        apart &= nan.any(1)
         if number == 0 and bool(apart.any()) and ball.rad is None and ball.und is None:
             return verdict(True, why="a NaN among keys that are compared as numbers")
     open_ = any(lane.und is not None for lane in lanes)
