@@ -1,5 +1,5 @@
-"""Sums and products of 8-bit integers saturate in place of wrapping around where XLA:CPU hands the reduction behind them
-to the YNNPACK library: `jnp.max(a + b)` of uint8 is 255 wherever some a + b goes past 255.
+"""Sums and products of 8-bit integers saturate in place of wrapping around where XLA:CPU hands the reduction behind
+them to the YNNPACK library: `jnp.max(a + b)` of uint8 is 255 wherever some a + b goes past 255.
 
 Wrong in jaxlib 0.10.2 and 0.12.0.1, for s8 and u8, maximum and minimum; 16 and 32 bits are right. The optimized HLO is
 right: its fusion of kind `__ynn_fusion` is not. Found by `assay fuzz` among its first hundred programs.
