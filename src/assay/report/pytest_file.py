@@ -21,7 +21,7 @@ from assay.report.expected import Expected
 from assay.report.hlo_source import hlo_source
 from assay.report.lax import lax_source
 from assay.report.lax.source import INLINE, Source
-from assay.report.lax.values import UNPACK, array_text, number_text
+from assay.report.lax.values import UNPACK, array_text, dtype_text, identical, number_text
 from assay.report.runners import Helpers, ahead_of_time, on_cpu
 from assay.report.wrap import wrapped
 from assay.targets.tpu_aot import GENERATIONS
@@ -63,17 +63,30 @@ def pytest_file(
     options: Mapping[str, str] | None = None,
     flags: Sequence[str] = (),
     form: Form = "auto",
+    spelled: Mapping[int, str] | None = None,
 ) -> str:
     """The file's text, of at most 60 lines of at most 120 characters.
 
     module: unoptimized. arguments: one for each array parameter. expected: one for each array among the outputs.
     target: `cpu` or `tpu:v5e`. toolchain: in words, the versions that are wrong. options: of the compilation. flags: of
-    the process. form: of the program; `auto` is lax where there is such a form and it fits, else hlo. Raises
-    Unsupported where there is no form, InputError where the file would be longer.
+    the process. form: of the program; `auto` is lax where there is such a form and it fits, else hlo. spelled: NumPy
+    text of some arguments by number, without their type. Raises Unsupported where there is no form, InputError where
+    the file would be longer, or a text gives another argument.
     """
     if len(arguments) != len(module.arrays):
         raise InputError(f"{module.name} takes {len(module.arrays)} arrays, {len(arguments)} were given")
-    order = _Order(module, arguments, expected, title, target, toolchain, note, dict(options or {}), tuple(flags))
+    order = _Order(
+        module,
+        arguments,
+        expected,
+        title,
+        target,
+        toolchain,
+        note,
+        dict(options or {}),
+        tuple(flags),
+        dict(spelled or {}),
+    )
     failures: list[AssayError] = []
     forms = ("lax", "hlo") if form == "auto" else (form,)
     for each, style in product(forms, STYLES):
@@ -106,6 +119,7 @@ class _Order:
     note: str
     options: Mapping[str, str]
     flags: tuple[str, ...]
+    spelled: Mapping[int, str]
 
     @property
     def generation(self) -> str | None:
@@ -195,7 +209,7 @@ def _settings(order: _Order) -> list[str]:
 
 def _test(order: _Order, form: str, whole: int) -> list[str]:
     shapes = [s for s in leaves(order.module.entry.root.shape) if isinstance(s, ArrayShape)]
-    given = ", ".join(array_text(a, s.dtype) for a, s in zip(order.arguments, order.module.arrays, strict=True))
+    given = ", ".join(_argument(order, k) for k in range(len(order.arguments)))
     comma = "," if len(order.arguments) == 1 else ""
     lines = [f"def test_{slug(order.title)}():"]
     if order.generation is not None:
@@ -220,6 +234,16 @@ def _test(order: _Order, form: str, whole: int) -> list[str]:
     if not checked:
         raise InputError(f"{order.module.name}: nothing of its outputs is decided, so a test could not fail")
     return lines
+
+
+def _argument(order: _Order, number: int) -> str:
+    array, shape = order.arguments[number], order.module.arrays[number]
+    if number not in order.spelled:
+        return array_text(array, shape.dtype)
+    text = order.spelled[number]
+    if not identical(eval(text, {"np": np}).astype(array.dtype), array):
+        raise InputError(f"argument {number} of {order.module.name} is not {text}")
+    return f"{text}.astype({dtype_text(shape.dtype)})"
 
 
 def slug(title: str) -> str:

@@ -9,7 +9,7 @@ from assay.hlo.attributes import branches, flag, int_list, scatter_dims, window
 from assay.hlo.attributes import computation as called
 from assay.hlo.module import Computation, Instruction
 from assay.hlo.shape import ArrayShape
-from assay.report.lax.ops import BINARY, index_promises, index_vectors_last
+from assay.report.lax.ops import BINARY, NUMBERS, index_promises, index_vectors_last, without
 from assay.report.lax.source import Form, Writer, dims_text
 
 CALLS: dict[str, Form] = {}
@@ -40,7 +40,14 @@ def one_operation(body: Computation) -> str | None:
 
 def _combiner(writer: Writer, name: str) -> str:
     """`lax.add` for a body that adds; the name of a function for others."""
-    opcode = one_operation(writer.module.by_name[name])
+    body = writer.module.by_name[name]
+    opcode = one_operation(body)
+    dtype = body.root.array.dtype if opcode is not None else None
+    if dtype is not None and (
+        (opcode in ("and", "or", "xor") and dtype.bits < 8 and dtype.is_integer)
+        or (opcode in NUMBERS and dtype.kind == "pred")
+    ):
+        raise Unsupported(f"a reduction of {dtype} by {opcode} in jax.lax")
     return f"lax.{BINARY[opcode]}" if opcode is not None else writer.function(name)
 
 
@@ -63,6 +70,8 @@ def _reducer(writer: Writer, instruction: Instruction, operands: list[str]) -> s
 
 @form("reduce")
 def reduce(writer: Writer, computation: Computation, instruction: Instruction, operands: list[str]) -> str:
+    if not int_list(instruction, "dimensions"):
+        raise Unsupported("a reduction of no dimension in jax.lax, which leaves it out", instruction.name)
     return f"lax.reduce({_reducer(writer, instruction, operands)}, {dims_text(int_list(instruction, 'dimensions'))})"
 
 
@@ -91,7 +100,8 @@ def scatter(writer: Writer, computation: Computation, instruction: Instruction, 
     d = scatter_dims(instruction)
     numbers = [dims_text(n) for n in (d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims)]
     if d.input_batching_dims:
-        numbers += [dims_text(n) for n in (d.input_batching_dims, d.scatter_indices_batching_dims)]
+        batching = without(d.scatter_indices_batching_dims, d.index_vector_dim)
+        numbers += [dims_text(d.input_batching_dims), dims_text(batching)]
     indices = index_vectors_last(computation, instruction, operands[1], d.index_vector_dim)
     text = f"lax.ScatterDimensionNumbers({', '.join(numbers)})"
     return f'lax.{name}({operands[0]}, {indices}, {operands[2]}, {text}, {index_promises(instruction)}mode="drop")'

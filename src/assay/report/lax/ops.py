@@ -2,7 +2,8 @@
 
 Known: of the forms that come to mind first, some do more than the instruction. `lax.dynamic_slice` counts negative
 starts from the end, which its primitive does not; `lax.gather` under `promise_in_bounds` has a TPU's compiler assume
-it, and under `clip` is the instruction alone; `lax.switch` clamps its index.
+it, and under `clip` is the instruction alone; `lax.switch` clamps its index. And `lax.acos` and its like are written
+out by jax, so that the opcodes of that name have no form here.
 """
 
 from __future__ import annotations
@@ -31,12 +32,11 @@ from assay.report.lax.values import dtype_text
 OPS: dict[str, Form] = {}
 
 UNARY = {
-    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
-    "cbrt": "cbrt", "ceil": "ceil", "count-leading-zeros": "clz", "cosine": "cos", "cosh": "cosh", "erf": "erf",
+    "abs": "abs", "cbrt": "cbrt", "ceil": "ceil", "count-leading-zeros": "clz", "cosine": "cos", "erf": "erf",
     "exponential": "exp", "exponential-minus-one": "expm1", "floor": "floor", "imag": "imag",
     "is-finite": "is_finite", "log": "log", "log-plus-one": "log1p", "logistic": "logistic", "negate": "neg",
     "not": "bitwise_not", "popcnt": "population_count", "real": "real", "rsqrt": "rsqrt", "sign": "sign",
-    "sine": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
+    "sine": "sin", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
 }  # fmt: skip
 
 BINARY = {
@@ -55,8 +55,24 @@ def form(opcode: str) -> Callable[[Form], Form]:
     return enter
 
 
+NUMBERS = frozenset(
+    ("abs", "add", "atan2", "divide", "multiply", "negate", "power", "remainder", "sign", "subtract", "clamp")
+)
+"""Of booleans, jax.lax does not have them."""
+
+
 def _plain(name: str) -> Form:
     def call(writer: Writer, computation: Computation, instruction: Instruction, operands: list[str]) -> str:
+        opcode, dtype = instruction.opcode, computation.by_name[instruction.operands[-1]].array.dtype
+        if opcode == "real" and not dtype.is_complex:
+            return operands[0]
+        odd = opcode in NUMBERS and dtype.kind == "pred"
+        odd |= opcode == "power" and dtype.is_integer
+        odd |= opcode == "imag" and not dtype.is_complex
+        odd |= opcode == "abs" and dtype.is_integer and (dtype.kind == "unsigned" or dtype.bits < 8)
+        odd |= opcode == "cbrt" and dtype.is_complex
+        if odd:
+            raise Unsupported(f"{opcode} of {dtype} in jax.lax", instruction.name)
         return f"lax.{name}({', '.join(operands)})"
 
     return call
@@ -89,6 +105,9 @@ def convert(writer: Writer, computation: Computation, instruction: Instruction, 
 
 @form("bitcast-convert")
 def bitcast_convert(writer: Writer, computation: Computation, instruction: Instruction, operands: list[str]) -> str:
+    dtypes = instruction.array.dtype, computation.by_name[instruction.operands[0]].array.dtype
+    if dtypes[0] is not dtypes[1] and any(d.is_complex or d.kind == "pred" for d in dtypes):
+        raise Unsupported("a bitcast-convert of complex numbers or booleans in jax.lax", instruction.name)
     return f"lax.bitcast_convert_type({operands[0]}, {dtype_text(instruction.array.dtype)})"
 
 
@@ -164,13 +183,19 @@ def gather(writer: Writer, computation: Computation, instruction: Instruction, o
     dims = gather_dims(instruction)
     numbers = [dims_text(d) for d in (dims.offset_dims, dims.collapsed_slice_dims, dims.start_index_map)]
     if dims.operand_batching_dims:
-        numbers += [dims_text(d) for d in (dims.operand_batching_dims, dims.start_indices_batching_dims)]
+        batching = without(dims.start_indices_batching_dims, dims.index_vector_dim)
+        numbers += [dims_text(dims.operand_batching_dims), dims_text(batching)]
     indices = index_vectors_last(computation, instruction, operands[1], dims.index_vector_dim)
     sizes = dims_text(dims.slice_sizes)
     return (
         f"lax.gather({operands[0]}, {indices}, lax.GatherDimensionNumbers({', '.join(numbers)}), {sizes}, "
         f'{index_promises(instruction)}mode="clip")'
     )
+
+
+def without(dims: tuple[int, ...], where: int) -> tuple[int, ...]:
+    """Dimension numbers of indices whose dimension `where` has become the last."""
+    return tuple(d - (d > where) for d in dims)
 
 
 def index_promises(instruction: Instruction) -> str:
@@ -180,9 +205,7 @@ def index_promises(instruction: Instruction) -> str:
 
 def index_vectors_last(computation: Computation, instruction: Instruction, indices: str, where: int) -> str:
     """Indices as jax.lax has them: the index vectors are the last dimension."""
-    shape = computation.by_name[instruction.operands[-2 if instruction.opcode == "scatter" else 1]].array
-    if instruction.opcode == "scatter":
-        shape = computation.by_name[instruction.operands[len(instruction.operands) // 2]].array
+    shape = computation.by_name[instruction.operands[1]].array
     if where == shape.rank:
         return f"lax.reshape({indices}, {dims_text((*shape.dims, 1))})"
     if where != shape.rank - 1:
@@ -204,7 +227,9 @@ def dot(writer: Writer, computation: Computation, instruction: Instruction, oper
 def _precise(computation: Computation, instruction: Instruction) -> str:
     words = precision(instruction)
     text = f', precision=("{words[0]}", "{words[1]}")' if any(w != "default" for w in words) else ""
-    dtype = instruction.array.dtype
+    dtype, operand = instruction.array.dtype, computation.by_name[instruction.operands[0]].array.dtype
+    if dtype.bits < operand.bits or {dtype.kind, operand.kind} == {"signed", "unsigned"}:
+        raise Unsupported(f"a product of {operand} that gives {dtype} in jax.lax", instruction.name)
     if any(computation.by_name[name].array.dtype is not dtype for name in instruction.operands):
         text += f", preferred_element_type={dtype_text(dtype)}"
     return text
@@ -215,6 +240,8 @@ def convolution(writer: Writer, computation: Computation, instruction: Instructi
     windows, d = window(instruction), convolution_dims(instruction)
     if any(w.reversed for w in windows):
         raise Unsupported("a convolution with a reversed window in jax.lax", instruction.name)
+    if instruction.array.dtype.is_complex:
+        raise Unsupported("a convolution of complex numbers in jax.lax, which makes three of it", instruction.name)
     specs = (
         (d.lhs_batch, d.lhs_feature, *d.lhs_spatial),
         (d.rhs_output_feature, d.rhs_input_feature, *d.rhs_spatial),
@@ -240,6 +267,14 @@ def fft(writer: Writer, computation: Computation, instruction: Instruction, oper
     return f"lax.fft({operands[0]}, lax.FftType.{word(instruction, 'fft_type')}, {lengths})"
 
 
+@form("topk")
+def topk(writer: Writer, computation: Computation, instruction: Instruction, operands: list[str]) -> str:
+    operand = computation.by_name[instruction.operands[0]].array
+    if not flag(instruction, "largest", True) or not operand.dtype.is_float or operand.dtype.bits < 16:
+        raise Unsupported("the smallest, or of narrow types or integers, by topk in jax.lax", instruction.name)
+    return f"lax.top_k({operands[0]}, {integer(instruction, 'k')})"
+
+
 @form("opt-barrier")
 def barrier(writer: Writer, computation: Computation, instruction: Instruction, operands: list[str]) -> str:
     return f"lax.optimization_barrier({operands[0]})"
@@ -251,6 +286,10 @@ def rng_bit_generator(writer: Writer, computation: Computation, instruction: Ins
     if not isinstance(shape, TupleShape) or not isinstance(shape.elements[1], ArrayShape):
         raise Unsupported("rng-bit-generator without its state in jax.lax", instruction.name)
     drawn = shape.elements[1]
+    state = computation.by_name[instruction.operands[0]].array
+    odd = (state.dtype.name, state.dims) not in (("u32", (4,)), ("u64", (2,)))
+    if odd or drawn.dtype.kind != "unsigned" or drawn.dtype.bits < 32:
+        raise Unsupported(f"rng-bit-generator of {drawn.dtype} in jax.lax", instruction.name)
     algorithm = f"lax.RandomAlgorithm.{word(instruction, 'algorithm', 'rng_default').upper()}"
     return (
         f"lax.rng_bit_generator({operands[0]}, {dims_text(drawn.dims)}, {dtype_text(drawn.dtype)}, "

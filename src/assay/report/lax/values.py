@@ -25,6 +25,9 @@ UNPACK = (
 )
 """The function that compressed arrays call; it needs base64 and zlib."""
 
+EXACT = 2.0**53
+"""Below it float64 holds every integer."""
+
 _OWN = frozenset(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
 _FLOATS = frozenset(("float16", "float32", "float64", "complex64", "complex128"))
 
@@ -42,17 +45,20 @@ def dtype_text(dtype: DType) -> str:
 def array_text(array: Array, dtype: DType) -> str:
     """An expression of `array`, which is of dtype.numpy; it may call `unpack`."""
     array, name = np.asarray(array), dtype_text(dtype)
-    if array.ndim == 0:
-        number = number_text(array, dtype)
-        return f"{name}({number})" if name.startswith("np.") else f"np.array({number}, {name})"
+    if array.ndim == 0 and not _marked(array.reshape(1), dtype):
+        return (
+            f"{name}({number_text(array, dtype)})"
+            if name.startswith("np.")
+            else f"np.array({_bare(array, dtype)}, {name})"
+        )
     for text in _formulas(array, dtype, name):
         return text
-    if array.size <= INLINE:
+    if array.size <= INLINE and not _marked(array, dtype):
         listed = f"np.array({_listed(array, dtype)}, {name})"
         if len(listed) <= INLINE or array.size <= 4:
             return listed
     data = base64.b85encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
-    return f'unpack("{data}", {name}, {", ".join(map(str, array.shape))})'
+    return f"unpack({', '.join([f'{chr(34)}{data}{chr(34)}', name, *map(str, array.shape)])})"
 
 
 def number_text(value: Array, dtype: DType) -> str:
@@ -69,7 +75,7 @@ def number_text(value: Array, dtype: DType) -> str:
         real, imag = (number_text(np.asarray(p, part.numpy), part).strip('"') for p in (number.real, number.imag))
         if plain:
             return f"{real}{'' if imag.startswith('-') else '+'}{imag}j" if number.real else f"{imag}j"
-        return f"complex({_float_call(real)}, {_float_call(imag)})"
+        return f"complex({_part(real)}, {_part(imag)})"
     wide = np.asarray(value).astype(np.float64 if dtype.bits == 64 else np.float32)
     if np.isnan(wide):
         return '"nan"' if not np.signbit(wide) else '"-nan"'
@@ -83,8 +89,8 @@ def _negative_zero(number: complex) -> bool:
     return any(part == 0 and np.signbit(part) for part in (number.real, number.imag))
 
 
-def _float_call(text: str) -> str:
-    return f'float("{text}")' if text.lstrip("-") in ("nan", "inf") else text
+def _part(text: str) -> str:
+    return text.replace("nan", "np.nan").replace("inf", "np.inf")
 
 
 def _formulas(array: Array, dtype: DType, name: str) -> Iterator[str]:
@@ -94,15 +100,9 @@ def _formulas(array: Array, dtype: DType, name: str) -> Iterator[str]:
         yield f"np.zeros({shape}, {name})"
         return
     flat = array.reshape(-1)
-    if _same(array, np.broadcast_to(flat[0], array.shape)) and array.size > 1:
-        number = number_text(flat[0], dtype).replace('"', "")
-        special = number.lstrip("-") in ("nan", "inf")
-        if number == "0" or number == "False":
-            yield f"np.zeros({shape}, {name})"
-        elif special and not number.startswith("-nan"):
-            yield f"np.full({shape}, {number.replace('nan', 'np.nan').replace('inf', 'np.inf')}, {name})"
-        elif not special:
-            yield f"np.full({shape}, {number}, {name})"
+    if identical(array, np.broadcast_to(flat[0], array.shape)) and array.size > 1 and not _marked(flat[:1], dtype):
+        number = _bare(flat[0], dtype)
+        yield f"np.zeros({shape}, {name})" if number in ("0", "False") else f"np.full({shape}, {number}, {name})"
     if array.size < 5 or dtype.kind == "pred" or dtype.is_complex:
         return
     reshape = "" if array.ndim == 1 else f".reshape{shape}"
@@ -113,7 +113,9 @@ def _formulas(array: Array, dtype: DType, name: str) -> Iterator[str]:
 def _progression(array: Array, dtype: DType, name: str, reshape: str) -> Iterator[str]:
     flat = array.reshape(-1).astype(np.float64)
     start, step = flat[0], flat[1] - flat[0]
-    if not np.isfinite(step) or step == 0 or start != int(start):
+    if not (np.isfinite(step) and 0 < abs(step) < EXACT and abs(start) < EXACT and abs(start / step) < EXACT):
+        return
+    if start != np.trunc(start):
         return
     with np.errstate(all="ignore"):
         for scale in (1.0, step):
@@ -122,7 +124,7 @@ def _progression(array: Array, dtype: DType, name: str, reshape: str) -> Iterato
             if offset != np.trunc(offset) or not np.array_equal(count, np.trunc(count)):
                 continue
             made = ((count.astype(np.int64) + int(offset)) * scale).astype(array.dtype).reshape(array.shape)
-            if _same(made, array):
+            if identical(made, array):
                 first, by = int(offset), int(step / scale)
                 limits = f"{first}, {first + by * array.size}, {by}" if by != 1 else f"{first}, {first + array.size}"
                 limits = limits.removeprefix("0, ") if by == 1 and first == 0 else limits
@@ -136,7 +138,7 @@ def _drawn(array: Array, dtype: DType, name: str, shape: str) -> Iterator[str]:
     """What people write who want some numbers."""
     for text in drawn_texts(array.shape, dtype):
         made = eval(text, {"np": np}).astype(array.dtype)
-        if _same(made, array):
+        if identical(made, array):
             yield f"{text}.astype({name})"
             return
 
@@ -157,7 +159,19 @@ def drawn_texts(shape: tuple[int, ...], dtype: DType) -> Iterator[str]:
             yield f"np.random.default_rng({seed}).integers({max(low, -8)}, {min(high, 9)}, {written})"
 
 
-def _same(a: Array, b: Array) -> bool:
+def _marked(array: Array, dtype: DType) -> bool:
+    """Whether it has a NaN other than the usual one, which no number that is written down gives."""
+    if not (dtype.is_float or dtype.is_complex):
+        return False
+    part = dtype.part.numpy
+    assert part is not None
+    parts = np.ascontiguousarray(array).view(part)
+    nans = parts[np.isnan(parts)]
+    return bool(nans.size) and not identical(nans, np.full(nans.shape, np.nan, part))
+
+
+def identical(a: Array, b: Array) -> bool:
+    """Whether two arrays are one in type, shape and every bit."""
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
@@ -168,6 +182,11 @@ def _shape(array: Array) -> str:
 
 def _listed(array: Array, dtype: DType) -> str:
     if array.ndim == 0:
-        number = number_text(array, dtype)
-        return number.replace('"', "").replace("nan", "np.nan").replace("inf", "np.inf") if '"' in number else number
+        return _bare(array, dtype)
     return f"[{', '.join(_listed(part, dtype) for part in array)}]"
+
+
+def _bare(value: Array, dtype: DType) -> str:
+    """A number that needs no type to read it."""
+    text = number_text(value, dtype)
+    return text.strip('"').replace("nan", "np.nan").replace("inf", "np.inf") if '"' in text else text

@@ -1,0 +1,156 @@
+"""From a finding to a test that was tried: it fails where the compiler is wrong, and passes where it is right.
+
+Forms of the program and inputs that are shorter to write are tried in turn, each with what the reference expects of it,
+until a test does what it should; what a test is for is never taken on trust.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.checking.bounds import Bounds, Settings, Step
+from assay.checking.judge import Target
+from assay.checking.weigh import weigh, weigh_again
+from assay.errors import AssayError, InputError, Unsupported
+from assay.hlo.module import Module
+from assay.programs.program import Array
+from assay.report.expected import Expected, expected_of
+from assay.report.lax.values import array_text, drawn_texts
+from assay.report.prove import Proof, prove
+from assay.report.pytest_file import Form, pytest_file
+from assay.toolchain import Toolchain
+
+Expect = Callable[[Sequence[Array]], list[Expected]]
+"""What the program must give on some arguments, with the elements that the compiler got wrong."""
+
+LONG = 900
+"""Characters of an argument from which on others are tried in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """text: of the test. form: of the program in it. arguments: what it runs on. bad: where it fails, three times of
+    three; good: where it passes likewise, None where no such toolchain was named.
+    """
+
+    text: str
+    form: str
+    arguments: tuple[Array, ...]
+    expected: tuple[Expected, ...]
+    bad: Proof
+    good: Proof | None = None
+
+
+class NoTest(AssayError):
+    """No form of a finding is a test; the message says what each lacked."""
+
+
+def emitted(
+    module: Module,
+    arguments: Sequence[Array],
+    expect: Expect,
+    *,
+    title: str,
+    bad: Toolchain | str | None,
+    good: Toolchain | str | None = None,
+    target: str = "cpu",
+    toolchain: str = "",
+    note: str = "",
+    options: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    forms: Sequence[Form] = ("lax", "hlo"),
+    runs: int = 3,
+    timeout_s: float = 300.0,
+) -> Emitted:
+    """The first test that fails `runs` times in `bad`, and passes `runs` times in `good` where that is given.
+
+    The options are those of `assay.report.pytest_file.pytest_file`. Raises NoTest where there is none, ToolchainError.
+    """
+    why: list[str] = []
+    for values, spelled in simpler(module, arguments):
+        expected = expect(values)
+        if not any(e.failing for e in expected):
+            why.append("the compiler is right on inputs that can be written down")
+            continue
+        for form in forms:
+            try:
+                text = pytest_file(
+                    module,
+                    values,
+                    expected,
+                    title=title,
+                    target=target,
+                    toolchain=toolchain,
+                    note=note,
+                    options=options,
+                    flags=flags,
+                    form=form,
+                    spelled=spelled,
+                )
+            except (Unsupported, InputError) as error:
+                why.append(f"{form}: {error}")
+                continue
+            wrong = prove(text, bad, runs, timeout_s)
+            if not wrong.fails:
+                why.append(f"{form}: {wrong}")
+                continue
+            right = None if good is None else prove(text, good, runs, timeout_s)
+            if right is None or right.passes:
+                return Emitted(text, form, tuple(values), tuple(expected), wrong, right)
+            why.append(f"{form}: {right}")
+    raise NoTest(f"{module.name}: no test of it: {'; '.join(dict.fromkeys(why))}")
+
+
+def expecting(module: Module, target: Target, settings: Settings, step: Step = lambda _: None) -> Expect:
+    """From the reference's bounds, as `judge` weighs them, and what the target gives. Raises what they raise."""
+
+    def expect(arguments: Sequence[Array]) -> list[Expected]:
+        outputs, _ = target.outputs(arguments, settings.options, {}, step, False)
+        bounds = Bounds(module, arguments, settings, step)
+        weighed = weigh(bounds, outputs)
+        if weighed.outside:
+            weighed = weigh_again(bounds, outputs, weighed)
+        return expected_of(module, weighed.balls, outputs)
+
+    return expect
+
+
+def simpler(module: Module, arguments: Sequence[Array]) -> Iterator[tuple[list[Array], dict[int, str]]]:
+    """The arguments, where they can be written down; then others in place of those that are too long for that, each
+    with its text by number: whole numbers in a row, and drawn numbers of the same range.
+    """
+    pairs = list(zip(arguments, module.arrays, strict=True))
+    long = [k for k, (array, shape) in enumerate(pairs) if len(array_text(array, shape.dtype)) > LONG]
+    yield list(arguments), {}
+    if not long:
+        return
+    for kind in range(6):
+        spelled: dict[int, str] = {}
+        values = list(arguments)
+        for k in long:
+            array, shape = pairs[k]
+            text = _other(array, kind, [*drawn_texts(shape.dims, shape.dtype)])
+            if text is None:
+                break
+            values[k] = eval(text, {"np": np}).astype(array.dtype)
+            spelled[k] = text
+        else:
+            yield values, spelled
+
+
+def _other(array: Array, kind: int, drawn: list[str]) -> str | None:
+    """One of several arrays of the same shape, as NumPy text without its type."""
+    shape = ", ".join(map(str, array.shape))
+    if array.dtype.kind in "iu" and array.size:
+        low, high = int(array.min()), int(array.max()) + 1
+        if kind == 0:
+            return f"({low} + np.arange({array.size}) % {high - low}).reshape({shape})"
+        return f"np.random.default_rng({kind}).integers({low}, {high}, ({shape},))"
+    if array.dtype == np.bool_:
+        return f"np.random.default_rng({kind}).integers(0, 2, ({shape},))"
+    if kind == 0:
+        return f"(np.arange({array.size}) % 17 - 8).reshape({shape})"
+    return drawn[kind - 1] if kind <= len(drawn) else None
