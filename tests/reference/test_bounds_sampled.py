@@ -104,3 +104,33 @@ def test_products_of_a_tpu_are_off_as_their_operands_are(terms):
         assert (off <= 1.5 * ball.rad).all()
     nearest = np.abs(cut(a, "nearest") @ cut(b, "nearest") - a.astype(float) @ b.astype(float))
     assert np.median(ball.rad) < 40 * np.sqrt(np.square(nearest).mean())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "asked"),
+    [
+        (jnp.bfloat16, 0.99, 1.01, lambda y: jnp.where(y == 1, 5.0, 2.0)),
+        (jnp.float16, 0.999, 1.001, lambda y: jnp.where(y == 1, 5.0, 2.0)),
+        (jnp.float8_e5m2, -1e-4, 1e-4, lambda y: jnp.ceil(jnp.abs(y).astype(jnp.float32))),
+        (jnp.float8_e5m2, -1e-4, 1e-4, lambda y: jnp.where(y == 0, 1.0, 3.0)),
+        (jnp.bfloat16, 0.99, 1.01, lambda y: jnp.sign(y.astype(jnp.float32) - 1)),
+    ],
+)
+def test_a_rounding_makes_values_equal_where_a_draw_never_does(dtype, low, high, asked):
+    """What NumPy gives with every declared rounding in place is a right result."""
+    x = np.linspace(low, high, 4001, dtype=np.float32)
+
+    def f(x):
+        return asked(x.astype(dtype)) * jnp.float32(1.0)
+
+    want = np.asarray(asked(jnp.asarray(x.astype(dtype)))).astype(np.float32)
+    module = parse_module(hlo_text(f, x))
+    sampling = Sampling(module, [x], POLICY)
+    for _ in range(12):
+        sampling.more()
+    (ball,) = sampling.bounds()
+    shape = module.entry.root.shape
+    assert isinstance(shape, ArrayShape)
+    assert compare_output(ball, want, shape).outside == 0
+    assert ball.rad is not None
+    assert ball.rad.any(), "next to the step either is right"

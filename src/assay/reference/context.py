@@ -42,7 +42,9 @@ _MOVES = {"bitcast", "broadcast", "convert", "copy", "get-tuple-element", "resha
 class Context:
     """State of one run. `call(name, arguments)` evaluates a computation of `module`; `rng` is set in a sampled run
     alone. alike: whether half of each draw is shared by a whole array, as errors of one routine may be. nearest: of a
-    sampled run that draws nothing: every result is rounded to the nearest value of its declared type. flushed: whether
+    sampled run that draws nothing: every result is rounded to the nearest value of its declared type. declared: in a
+    sampled run, the share of instructions whose results are values of their declared type, as most that a target gives
+    are: an error drawn never makes a result zero, one or equal to another, and a rounding does. flushed: whether
     subnormals are zero for certain, as on a device that has none, and not only may be. resolved: one of
     `CHOICES`, by which that is taken which is open for another reason than rounding: ties and the order of updates,
     memory that nobody wrote, how often an initial value counts, the order of a body that is not associative. None
@@ -56,6 +58,7 @@ class Context:
     amplitude: float = 1.0
     alike: bool = True
     nearest: bool = False
+    declared: float = 0.0
     flushed: bool = False
     resolved: int | None = None
     shared: float | None = None
@@ -227,6 +230,9 @@ class Context:
         assert self.rng is not None
         if self.plain:
             return settled(dtype, mid, None, und, self.policy)
+        rounds = self.rng.random() < self.declared
+        if rounds and ulps is None and error is None:
+            return settled(dtype, round_to(dtype, mid), None, und, self.policy)
         shared = self._common()
         moved = np.empty_like(mid)
         for index in (WHOLE,) if dtype.is_complex else pieces(mid.shape):
@@ -240,6 +246,8 @@ class Context:
             else:
                 bound *= self.noise.draw(part.shape, shared)
                 np.add(part, bound, out=moved[index])
+        if rounds:
+            moved = round_to(dtype, moved)
         return settled(dtype, moved, None, und, self.policy)
 
     def _common(self) -> float:

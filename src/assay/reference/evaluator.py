@@ -53,6 +53,7 @@ def evaluate(
     amplitude: float = 1.0,
     alike: bool = True,
     nearest: bool = False,
+    declared: float = 0.0,
     flushed: bool = False,
     resolved: int | None = None,
     on_value: OnValue | None = None,
@@ -62,14 +63,15 @@ def evaluate(
     """The value of `module` on `arguments` (one target array, or a ball, for each parameter of array shape, tuples
     flattened).
 
-    rng, amplitude, alike, nearest: None for balls; a generator for a sampled run (see `Context`). flushed: whether
-    subnormals are zero. resolved: how that is taken which is open, but not by rounding. deadline: called between
-    instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
+    rng, amplitude, alike, nearest, declared: None for balls; a generator for a sampled run (see `Context`). flushed:
+    whether subnormals are zero. resolved: how that is taken which is open, but not by rounding. deadline: called
+    between instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
     `memory_limit` bytes, InputError where an argument does not fit its parameter.
     """
     keep_freed_memory()
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
     run.context.amplitude, run.context.alike, run.context.nearest = amplitude, alike, nearest
+    run.context.declared = declared
     run.context.flushed, run.context.resolved = flushed, resolved
     with np.errstate(all="ignore"):
         value = run.computation(module.entry, run.entry_arguments(arguments))

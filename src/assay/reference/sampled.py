@@ -5,9 +5,12 @@ end they say nothing. A sampled run draws every rounding at random within what t
 through the program as real errors do, shared ones included (stochastic arithmetic: Vignes 1993; Parker 1997, "Monte
 Carlo Arithmetic"). The bound of an element is `SAFETY` times the root mean square of its deviations in the runs.
 
-How sure is it? The independent part of what is drawn has 1.4 times the spread of honest rounding, so that an honest
-result lies outside only where a t-distributed variable with as many degrees of freedom as there are runs exceeds 1.4
-* SAFETY: 1e-7 an element at 12 runs, most of it from elements that happened to move little in all runs, which are
+A rounding also makes results zero, one, or equal to another, which a draw never does, and programs ask for that; so
+now and then an instruction's results are rounded to their declared type and nothing else, and in the first run all are.
+
+How sure is it? The independent part of what is drawn has 1.3 times the spread of honest rounding, so that an honest
+result lies outside only where a t-distributed variable with as many degrees of freedom as there are runs exceeds 1.3
+* SAFETY: 3e-7 an element at 12 runs, most of it from elements that happened to move little in all runs, which are
 lifted towards what is typical of their array. A mismatch that rests on a sampled bound is confirmed with more runs
 before it is told.
 """
@@ -28,6 +31,7 @@ from assay.reference.value import Array, Ball, Token, flatten
 SAFETY = 8.0
 LARGEST = 1.5  # and never less than this times the largest deviation seen: a branch that one run took
 FLOOR = 0.5  # an element is granted this share of its array's median deviation, absolute or relative,
+DECLARED = 0.25  # the share of instructions in a run that give values of their type, beside a first run of them alone
 LIFT = 4.0  # but no more than this times its own: one that rounding does not reach stays exact
 
 
@@ -118,6 +122,7 @@ class Sampling:
             self.policy,
             rng=np.random.default_rng([self.seed, number]),
             amplitude=amplitude,
+            declared=1.0 if number == 1 else DECLARED,
             flushed=self.flushed,
             resolved=self.resolved,
             memory_limit=self.memory_limit,
