@@ -143,7 +143,7 @@ def _made(
 ) -> Made:
     assert program.module is not None
     before, after = Candidate(program.module, ()).size, Candidate(found.module, found.arguments).size
-    expected, actual = _results(found, request, still)
+    expected, actual = results_of(found, request, still)
     report = ReductionReport(
         source,
         program.name,
@@ -162,14 +162,14 @@ def _made(
         found.seconds,
         found.finished,
         command,
-        actual,
+        in_words(expected, actual),
     )
     return Made(report, found, expected)
 
 
-def _results(found: Reduced, request: api.Request, still: Still) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
-    """What the outputs should be, and the worst element of each that is wrong, in words. Nothing where the target gives
-    none, as where it ends, or the reference does not know.
+def results_of(found: Reduced, request: api.Request, still: Still) -> tuple[tuple[Expected, ...], tuple[Array, ...]]:
+    """What the outputs should be, and what they are. Nothing where the target gives none, as where it ends, or the
+    reference does not know.
     """
     program = program_of(found.module, found.arguments, request)
     bounds = Bounds(found.module, found.arguments, still.settings)
@@ -178,20 +178,24 @@ def _results(found: Reduced, request: api.Request, still: Still) -> tuple[tuple[
         balls = bounds.sharp()[0]
         with closing(api.target_for(program, request, worker, still.settings)) as target:
             actual, _ = target.outputs(found.arguments, request.options, {}, lambda _: None, False)
-        expected = tuple(expected_of(found.module, balls, actual))
+        return tuple(expected_of(found.module, balls, actual)), tuple(actual)
     except Exception as error:
         if not isinstance(error, AssayError) and type(error).__name__ not in ("WorkerDied", "Stopped"):
             raise
         return (), ()
     finally:
         still.workers.put(worker)
+
+
+def in_words(expected: Sequence[Expected], actual: Sequence[Array]) -> tuple[str, ...]:
+    """The worst element of each output that is wrong."""
     words = []
     for index, (one, array) in enumerate(zip(expected, actual, strict=True)):
         if one.failing:
             place = one.failing[0]
             right, wrong = one.values.reshape(-1)[place], array.reshape(-1)[place]
             words.append(f"output {index}: {wrong} for {right}")
-    return expected, tuple(words)
+    return tuple(words)
 
 
 def as_test(made: Made, request: api.Request, form: Form = "auto") -> str:

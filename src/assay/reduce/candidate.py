@@ -13,6 +13,7 @@ from assay.errors import HloTypeError
 from assay.hlo.attributes import called
 from assay.hlo.fingerprint import fingerprint
 from assay.hlo.graph import reachable
+from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.opcodes import CONTROL_FLOW
 from assay.hlo.printer import print_shape
@@ -29,12 +30,14 @@ class Size:
     """What is made smaller, in this order.
 
     flow: loops, branches and calls that run. instructions: of all computations, parameters and constants among them.
-    elements: of all their results. words: length of attributes. values: how far numbers are from zeros and ones.
+    elements: of all their results. types: results of other types than f32, s32 and pred. words: length of attributes.
+    values: how far numbers are from zeros and ones.
     """
 
     flow: int
     instructions: int
     elements: int
+    types: int
     words: int
     values: int
 
@@ -50,11 +53,13 @@ class Candidate:
     @cached_property
     def size(self) -> Size:
         everything = [i for c in self.module.computations for i in c.instructions]
+        arrays = [leaf for i in everything for leaf in leaves(i.shape) if isinstance(leaf, ArrayShape)]
         flow = sum(i.opcode in CONTROL_FLOW for c in running(self.module) for i in c.instructions)
-        elements = sum(leaf.size for i in everything for leaf in leaves(i.shape) if isinstance(leaf, ArrayShape))
+        elements = sum(array.size for array in arrays)
+        types = sum(array.dtype.name not in ("f32", "s32", "pred") for array in arrays)
         words = sum(len(k) + len(v) for i in everything for k, v in i.attributes.items())
-        written = sum(len(i.literal.text) for i in everything if i.literal is not None)
-        return Size(flow, len(everything), elements, words, written + sum(map(roughness, self.arguments)))
+        written = sum(_roughness(i) for i in everything if i.literal is not None)
+        return Size(flow, len(everything), elements, types, words, written + sum(map(roughness, self.arguments)))
 
     @cached_property
     def key(self) -> str:
@@ -66,14 +71,23 @@ class Candidate:
         return digest.hexdigest()
 
 
+def _roughness(constant: Instruction) -> int:
+    shape, literal = constant.shape, constant.literal
+    assert literal is not None
+    if isinstance(shape, ArrayShape) and shape.dtype.numpy is not None:
+        return roughness(literal_array(shape, literal))
+    return len(literal.text)
+
+
 def roughness(array: Array) -> int:
-    """0 for zeros, more for each element that is not zero, not one, not whole."""
+    """0 for zeros; for each other element its bits, and more where it is not one or not whole."""
     if array.dtype == np.bool_:
         return int(np.count_nonzero(array))
     with np.errstate(all="ignore"):
         wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-        rough = (wide != 0).astype(np.int64) + (wide != 0) * (wide != 1) + 2 * (wide != np.round(wide))
-        return int(rough.sum()) + int(np.count_nonzero(np.abs(wide) > 16))
+        bits = np.ceil(np.log2(1.0 + np.minimum(np.nan_to_num(np.abs(wide), nan=2.0**64), 2.0**64)))
+        rough = bits + (wide != 0) * (wide != 1) + 8 * (wide != np.round(wide))
+    return int(rough.sum())
 
 
 def tidied(module: Module, arguments: Sequence[Array], words: str = "") -> Candidate:

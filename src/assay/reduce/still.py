@@ -1,7 +1,8 @@
 """Whether a candidate still shows what the program showed.
 
-First the cheap question: the verdict and its class, of one compilation and one run. Only where those are the same, the
-dear one: which pass made it wrong, and what it changed there. The culprit must stay the same pass, and among the
+First the cheap question: the verdict and its class, of one compilation and one run. Where those are the same, whether
+the candidate is a program of which HLO says what it means (the litmus test). Then the dear one: which pass made it
+wrong, and what it changed there. The culprit must stay the same pass, and among the
 opcodes that it changed there must be some that it changed in every candidate so far, so that no other bug takes the
 place of the one that was found.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from assay.checking import api
 from assay.checking.bounds import Settings, Step
 from assay.checking.judge import judge, refusal
+from assay.checking.litmus import litmus
 from assay.errors import AssayError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
@@ -42,7 +44,8 @@ _CHECK = re.compile(r"Check failed: .*|[\w/.]+\.(?:cc|h|cpp):\d+\].*")
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What was seen. pass_: the first that is wrong, empty where none was found. opcodes: of what it changed there.
-    signature: of a crash, the line that says why, without its numbers. outputs: which are wrong.
+    signature: of a crash, the line that says why, without its numbers. outputs: which are wrong. clear: whether it
+    stands though what HLO asks of a program without checking it may be broken (see `assay.checking.litmus`).
     """
 
     verdict: Verdict
@@ -51,6 +54,7 @@ class Shown:
     opcodes: frozenset[str] = frozenset()
     signature: str = ""
     outputs: tuple[int, ...] = ()
+    clear: bool = True
 
     def with_(self, other: Shown) -> Shown | None:
         """What is known after `other` was seen of a candidate: None where that is another bug."""
@@ -58,7 +62,7 @@ class Shown:
         if mine != (other.verdict, other.klass, other.pass_, other.signature):
             return None
         common = self.opcodes & other.opcodes
-        if self.opcodes and not common:
+        if (self.opcodes and not common) or (self.clear and not other.clear):
             return None
         return replace(other, opcodes=common)
 
@@ -172,6 +176,10 @@ class Still:
                 if (shown.verdict, shown.klass) not in self.allowed:
                     return None
                 shown = replace(shown, verdict=wanted.verdict, klass=wanted.klass)
+            kept = litmus(module, arguments, self.settings.policy, timeout_s=self.settings.reference_timeout_s)
+            shown = replace(shown, clear=kept.clears(case) is not False)
+            if not shown.clear and wanted is not None and wanted.clear:
+                return None  # the program is at fault, and not the compiler
             if not self.culprit:
                 return shown
             return with_culprit(shown, first_wrong(program, self.request, Options(), self.settings, worker))

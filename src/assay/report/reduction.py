@@ -98,6 +98,7 @@ def write_module(path: Path, module: Module, arguments: Sequence[Array], inputs:
     try:
         path.write_text(print_for_compiler(module))
         if not arguments:
+            inputs.unlink(missing_ok=True)  # of an earlier run
             return [path]
         np.savez(inputs, *arguments)
     except OSError as error:
