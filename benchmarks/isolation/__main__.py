@@ -31,11 +31,10 @@ from assay.checking import api
 from assay.checking.bounds import Settings
 from assay.errors import AssayError
 from assay.hlo.module import Module
-from assay.hlo.parse import parse_module
 from assay.isolate.graph import in_place
+from assay.isolate.graph import on_cpu as graph_on_cpu
 from assay.isolate.graph.cascade import ANEW, APART
 from assay.isolate.graph.crew import rows
-from assay.isolate.graph.cut import cut
 from assay.isolate.graph.handed import Handed
 from assay.isolate.graph.in_place import judge_kernels, of_pieces
 from assay.isolate.graph.kernels import kernels
@@ -46,7 +45,6 @@ from assay.isolate.graph.tasks import Setup
 from assay.oracle.verdict import FINDINGS, Verdict
 from assay.programs.program import Program
 from assay.report.isolation import PieceResult, as_dict, candidates, from_dict
-from assay.targets import cpu
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 
 
@@ -83,15 +81,13 @@ class Bench:
             self.on_tpu(name, program, built, trials, worker, versions)
 
     def on_cpu(self, name: str, program: Program, trials: int, worker: Worker, versions: dict[str, str | None]) -> None:
-        compiled = cpu.compile(worker, program.payload, program.kind)
-        worker.release(compiled)
-        module = parse_module(compiled.hlo, source=name)
-        distinct = dedupe(cut(module))
+        made = graph_on_cpu.built(worker, program, self.request.options, optimized=False)
+        module, distinct = made.module, dedupe(made.cut)
         tasks = {task.key: task for task in map(task_of, distinct)}
         start = time.monotonic()
         known = self.honest(name)
         if known is None:
-            known = list(rows(Setup(self.request, versions), tasks.values(), 2))
+            known = list(rows(Setup(self.request, versions, code=made.code), tasks.values(), 2))
             self.nothing(name, known, time.monotonic() - start)
         fusions = [(d.piece.computation, d.piece.name) for d in distinct if d.piece.opcode == "fusion"]
         by_name = {task.name: task for task in tasks.values()}

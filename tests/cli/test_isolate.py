@@ -151,6 +151,17 @@ def test_rows_of_another_question_are_not_written_over(assay, tmp_path):
     assert "of an earlier run" in out
 
 
+def test_a_module_of_another_target_is_told_as_such(assay, tmp_path):
+    (tmp_path / "tpu.hlo").write_text(
+        "HloModule m, is_scheduled=true\n\nENTRY e {\n  x = f32[8,128]{1,0:T(8,128)} parameter(0)\n"
+        "  s = (f32[8,128]{1,0:T(8,128)S(1)}, f32[8,128]{1,0:T(8,128)}, u32[]{:S(2)}) copy-start(x)\n"
+        "  d = f32[8,128]{1,0:T(8,128)S(1)} copy-done(s)\n  ROOT r = f32[8,128]{1,0:T(8,128)} sine(d)\n}\n"
+    )
+    code, out, _ = assay("isolate", "tpu.hlo", "--pieces")
+    assert code == 2
+    assert "it is optimized for a TPU" in out
+
+
 def test_an_agreement_in_which_nothing_is_compared_is_none(assay, tmp_path):
     module = optimized(assay, tmp_path)
     arrays = [np.full((8, 8), np.nan, np.float32), np.eye(8, dtype=np.float32), np.zeros(8, np.float32)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -14,11 +15,11 @@ from assay.errors import InputError
 from assay.hlo.parse import parse_module
 from assay.isolate.graph.diverge import Watched
 from assay.isolate.graph.in_place import Built
-from assay.isolate.graph.summarize import Options, summarize
+from assay.isolate.graph.summarize import Options, concluded, summarize
 from assay.isolate.graph.watch import OnTpu
 from assay.llo.files import read_dump
 from assay.oracle.verdict import Verdict
-from assay.report.summary import State, first_of, to_json
+from assay.report.summary import Row, State, SummaryCase, first_of, to_json
 from assay.toolchain import Toolchain
 
 HERE = Path(__file__).parent
@@ -244,6 +245,24 @@ def test_right_kernels_do_not_diverge(tmp_path) -> None:
     rows = simulated(tmp_path, RIGHT, RIGHT, RIGHT)
     assert [(row.name, row.state, row.outside) for row in rows] == [(name, State.AGREES, 0) for name in "abc"]
     assert rows[0].target == (-4.0, 3.0, -0.5, pytest.approx(np.linspace(-3, 4, 128).std()))
+
+
+def test_where_nothing_could_be_compared_it_is_said_why() -> None:
+    """Of every state but those that are a verdict, with a reason of the row's own and without, and of no row."""
+    plain = Row("e", "x", "sort", (), 0, "f32", (4,), 4)
+    for rows, notes, words in (
+        ((), (), "no tensor was seen: the graph only names its arguments"),
+        ((), ("k did not run: LLO: it has no file",), "no tensor was seen: k did not run: LLO: it has no file"),
+        ((plain, plain), (), "none of 2 tensors could be compared: 2 x the reference cannot say what is right"),
+        (
+            (plain, *[replace(plain, state=State.UNSEEN, why=why) for why in ("a", "a", "b", "c", "d")]),
+            (),
+            "none of 6 tensors could be compared: 2 x a; 1 x the reference cannot say what is right; 1 x b; "
+            "2 further reasons",
+        ),
+    ):
+        case = concluded(SummaryCase("p", Verdict.AGREE, rows=rows, notes=notes))
+        assert (case.verdict, case.why) == (Verdict.UNVERIFIED, words)
 
 
 def test_a_wrong_kernel_is_first(tmp_path) -> None:

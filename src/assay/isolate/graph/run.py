@@ -24,6 +24,7 @@ from assay.isolate.graph.blank import WHY as NOTHING
 from assay.isolate.graph.blank import blank
 from assay.isolate.graph.crew import rows, rows_on_ray
 from assay.isolate.graph.cut import running
+from assay.isolate.graph.elsewhere import made_elsewhere
 from assay.isolate.graph.kernels import kernels, without_kernel
 from assay.isolate.graph.keys import Distinct, dedupe
 from assay.isolate.graph.reproducer import write
@@ -99,6 +100,16 @@ class Run:
 
     def pieces(self) -> ProgramPieces:
         """The rows of all pieces that were asked for. Raises InputError for what was asked wrongly."""
+        found = self._pieces()
+        module = self.program.module
+        hint = "" if module is None or found.worst is Verdict.AGREE else made_elsewhere(module, self.request.target)
+        if not hint:
+            return found
+        if found.problem:
+            return replace(found, problem=f"{found.problem}; {hint}")
+        return replace(found, notes=(*found.notes, hint))
+
+    def _pieces(self) -> ProgramPieces:
         name = self.program.name
         if self.program.problem is not None or self.program.module is None:
             return ProgramPieces(name, Verdict.INVALID, self.program.problem or "no module")

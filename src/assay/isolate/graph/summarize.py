@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -21,12 +22,14 @@ from assay.errors import AssayError, InputError
 from assay.hlo.parse import parse_module
 from assay.isolate.graph import in_place
 from assay.isolate.graph.diverge import Watched
+from assay.isolate.graph.elsewhere import made_elsewhere
 from assay.isolate.graph.tapped import AsIs
 from assay.isolate.graph.watch import OnCpu, OnTpu
 from assay.oracle.verdict import Verdict
 from assay.programs.load import parse_source
 from assay.programs.program import Array, Program
 from assay.report.summary import (
+    MEANING,
     Four,
     Row,
     State,
@@ -39,6 +42,8 @@ from assay.targets import cpu
 from assay.toolchain import RequestRefused, Worker, WorkerDied
 
 REFERENCE = "ref"
+REASONS = 3
+"""So many are told of why nothing could be compared."""
 Key = tuple[str, str, tuple[int, ...], int]
 
 
@@ -77,6 +82,17 @@ def _cases(
     program: Program, request: api.Request, options: Options, settings: Settings, worker: Worker, step: Step
 ) -> list[SummaryCase]:
     """One for the first set of inputs: what a target computes on the way is looked at, not searched."""
+    cases = _judged(program, request, options, settings, worker, step)
+    hint = "" if program.module is None else made_elsewhere(program.module, request.target)
+    return [
+        replace(c, why=f"{c.why}; {hint}") if hint and c.verdict in (Verdict.INVALID, Verdict.UNVERIFIED) else c
+        for c in cases
+    ]
+
+
+def _judged(
+    program: Program, request: api.Request, options: Options, settings: Settings, worker: Worker, step: Step
+) -> list[SummaryCase]:
     if program.problem is not None or program.module is None:
         return [SummaryCase(program.name, Verdict.INVALID, program.problem or "no module")]
     if (refused := refusal(program, settings)) is not None:
@@ -94,7 +110,7 @@ def _cases(
     except InputError:
         raise
     except AssayError as error:
-        return [SummaryCase(program.name, Verdict.UNVERIFIED, str(error))]
+        return [SummaryCase(program.name, Verdict.UNVERIFIED, str(error) or type(error).__name__)]
 
 
 def _watched(
@@ -129,16 +145,26 @@ def _watched(
             simulated.run(watched)
         rows = watched.told()
     notes = tuple(dict.fromkeys(watched.notes))
-    return _concluded(replace(case, rows=tuple(rows), notes=notes, seconds=watched.seconds))
+    return concluded(replace(case, rows=tuple(rows), notes=notes, seconds=watched.seconds))
 
 
-def _concluded(case: SummaryCase) -> SummaryCase:
+def concluded(case: SummaryCase) -> SummaryCase:
     first = first_of(case.rows)
     if first:
         return replace(case, verdict=Verdict.MISMATCH, why="", first=first)
     if any(row.state is State.AGREES for row in case.rows):
         return replace(case, verdict=Verdict.AGREE, why="", first=())
-    return replace(case, verdict=Verdict.UNVERIFIED, why="no tensor could be compared", first=())
+    return replace(case, verdict=Verdict.UNVERIFIED, why=_nothing(case), first=())
+
+
+def _nothing(case: SummaryCase) -> str:
+    """Why no tensor could be compared."""
+    if not case.rows:
+        return f"no tensor was seen: {'; '.join(case.notes[:REASONS]) or 'the graph only names its arguments'}"
+    reasons = Counter(row.why or MEANING[row.state] for row in case.rows)
+    told = "; ".join(f"{count} x {why}" for why, count in reasons.most_common(REASONS))
+    more = f"; {len(reasons) - REASONS} further reasons" if len(reasons) > REASONS else ""
+    return f"none of {len(case.rows)} tensors could be compared: {told}{more}"
 
 
 def _digest(arguments: Sequence[Array]) -> str:
@@ -182,7 +208,7 @@ class Other:
         rows = tuple(_against(row, theirs.get(row.key)) for row in case.rows)
         alone = sum(row.key not in theirs for row in rows)
         notes = (*case.notes, *([f"{alone} of {len(rows)} tensors are not in {self.path}"] if alone else []))
-        return _concluded(replace(case, rows=rows, notes=notes))
+        return concluded(replace(case, rows=rows, notes=notes))
 
 
 def _tensor(found: Mapping[str, Any]) -> tuple[Key, Four | None]:
