@@ -313,6 +313,27 @@ def test_the_migrations_make_the_schema(tmp_path):
     assert ScriptDirectory.from_config(config).get_heads() == [tables.HEAD]
 
 
+def test_a_store_of_an_earlier_version_is_brought_up_to_date(tmp_path):
+    from alembic import command
+    from alembic.config import Config
+
+    with open_store(tmp_path) as store:
+        store.add(finding(0), files(0))
+        database = store._database
+        with database.writing() as connection:
+            config = Config()
+            config.set_main_option("script_location", str(Path(tables.__file__).parent / "migrations"))
+            config.attributes["connection"] = connection
+            command.downgrade(config, "0001")
+    with sqlite3.connect(tmp_path / "findings.db") as raw:
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert "through" not in [row[1] for row in raw.execute("PRAGMA table_info(findings)")]
+    raw.close()
+    assert whole(tmp_path, 1) == 1
+    with open_store(tmp_path) as store:
+        assert store.findings()[0].through == "hlo"
+
+
 def test_artifacts_at_a_url(tmp_path):
     with open_store(f"{tmp_path}/store?artifacts=memory://findings") as store:
         store.add(finding(0), files(0))

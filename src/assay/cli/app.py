@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from assay.cli import bisect, check, compile, doctor, fuzz, isolate, llo, passes, policies, reduce, summarize, toolchain
+from assay.cli import (
+    bisect,
+    check,
+    compile,
+    doctor,
+    findings,
+    fuzz,
+    isolate,
+    llo,
+    passes,
+    policies,
+    reduce,
+    summarize,
+    toolchain,
+)
 
 app = typer.Typer(
     help="Tells whether XLA compiled a program correctly and, when it did not, which elements are wrong.",
@@ -22,5 +36,6 @@ app.command("summarize")(summarize.command)
 app.command("fuzz")(fuzz.command)
 app.command("doctor")(doctor.command)
 app.command("policies")(policies.command)
+app.add_typer(findings.app, name="findings")
 app.add_typer(llo.app, name="llo")
 app.add_typer(toolchain.app, name="toolchain")

@@ -66,9 +66,10 @@ class Origin:
 class Finding:
     """One program that one compiler got wrong.
 
-    toolchain: what `--toolchain` takes; versions: what it consists of. found_at: ISO 8601, UTC. seconds: of work until
-    it was found. outside, elements: of all outputs. note: for people; known: the upstream report, if there is one.
-    artifacts: name to digest, filled in by the store. Raises ValueError where the verdict is no finding.
+    toolchain: what `--toolchain` takes; versions: what it consists of. through: as in `assay check`. found_at: ISO
+    8601, UTC. seconds: of work until it was found. outside, elements: of all outputs. note: for people; known: the
+    upstream report, if there is one. artifacts: name to digest, filled in by the store. Raises ValueError where the
+    verdict is no finding.
     """
 
     verdict: Verdict
@@ -88,6 +89,7 @@ class Finding:
     note: str = ""
     known: str = ""
     artifacts: Mapping[str, str] = field(default_factory=dict)
+    through: str = "hlo"
 
     def __post_init__(self) -> None:
         if self.verdict not in FINDINGS:
@@ -111,9 +113,8 @@ class Finding:
         if MODULE not in kept:
             kept = dict(self.artifacts)
         versions = {name: self.versions[name] for name in ("jax", "jaxlib", "libtpu") if name in self.versions}
-        return digest_of(
-            [str(self.verdict), self.target, versions or self.toolchain, dict(self.options), list(self.flags), kept]
-        )[:16]
+        compiler = [self.target, versions or self.toolchain, dict(self.options), list(self.flags), self.through]
+        return digest_of([str(self.verdict), *compiler, kept])[:16]
 
 
 def bucket_of(verdict: Verdict, klass: MismatchClass | None, culprit: Culprit) -> str:
@@ -204,6 +205,7 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "versions": dict(finding.versions),
         "options": dict(finding.options),
         "flags": list(finding.flags),
+        "through": finding.through,
         "culprit": {
             "pass": culprit.pass_name,
             "instruction": culprit.instruction,
@@ -223,4 +225,31 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "note": finding.note,
         "known": finding.known,
         "artifacts": dict(finding.artifacts),
+    }
+
+
+def verification_dict(found: Verification) -> dict[str, Any]:
+    """As JSON has it."""
+    return {
+        "finding": found.finding,
+        "toolchain": found.toolchain,
+        "versions": found.versions,
+        "standing": str(found.standing),
+        "verdict": str(found.verdict),
+        "class": None if found.klass is None else str(found.klass),
+        "why": found.why,
+        "at": found.at,
+        "seconds": found.seconds,
+    }
+
+
+def bucket_dict(bucket: Bucket) -> dict[str, Any]:
+    """As JSON has it."""
+    return {
+        "name": bucket.name,
+        "first_seen": bucket.first_seen,
+        "last_seen": bucket.last_seen,
+        "programs": bucket.count,
+        "stored": bucket.stored,
+        "capped": bucket.capped,
     }

@@ -8,7 +8,7 @@ from typing import Any
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.store.finding import Culprit, Finding, Origin, Standing, Verification
 
-_PLAIN = ("why", "target", "toolchain", "found_at", "note", "known")
+_PLAIN = ("why", "target", "toolchain", "found_at", "note", "known", "through")
 _CULPRIT = ("pass_name", "instruction", "opcode", "pattern")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Index, MetaData, String, Table, Text
 
-HEAD = "0001"
+HEAD = "0002"
 """The migration that a store of this version has."""
 
 metadata = MetaData()
@@ -46,6 +46,7 @@ findings = Table(
     Column("note", Text, nullable=False),
     Column("known", Text, nullable=False),
     Column("artifacts", JSON, nullable=False),
+    Column("through", String(8), nullable=False, server_default="hlo"),
     Index("findings_by_bucket", "bucket"),
 )
 
