@@ -17,11 +17,15 @@ from assay.generate.types import Several, Type
 
 TRIES = 6
 """Forms asked for one hole before it is left to be a parameter."""
+TWICE = 0.12
+"""How often one value may be two operands of an operation."""
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A value: open while it has no node. many: where it is a tuple."""
+    """A value: open while it has no node. many: where it is a tuple. peers: slots that some operation takes beside it;
+    it had better not be the same value as those, or what comes out is nothing: x - x, x == x.
+    """
 
     hole: Hole
     node: str = ""
@@ -29,6 +33,7 @@ class _Slot:
     text: str = ""
     bodies: tuple[Plan, ...] = ()
     many: Several | None = None
+    peers: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -42,18 +47,25 @@ class _Growth:
     slots: list[_Slot] = field(default_factory=list)
     open: list[int] = field(default_factory=list)
 
-    def hole(self, hole: Hole) -> int:
+    def hole(self, hole: Hole, beside: Sequence[int] = ()) -> int:
         """A slot for the hole: now and then one that is there already and not yet filled, so that no cycle comes."""
-        if self.draw.chance(self.grammar.shared):
-            fitting = [i for i in self.open if self.slots[i].hole.type == hole.type]
+        if not hole.leaf and self.draw.chance(self.grammar.shared):
+            twice = self.draw.chance(TWICE)
+            fitting = [i for i in self.open if self.slots[i].hole == hole and (twice or i not in beside)]
             if fitting:
-                at = self.draw.pick(fitting)
-                if hole.leaf:
-                    self.slots[at].hole = hole
-                return at
+                return self.draw.pick(fitting)
         self.slots.append(_Slot(hole))
         self.open.append(len(self.slots) - 1)
         return len(self.slots) - 1
+
+    def operands(self, holes: Sequence[Hole]) -> tuple[int, ...]:
+        """Slots for the operands of one operation."""
+        found: list[int] = []
+        for hole in holes:
+            found.append(self.hole(hole, found))
+        for at in found:
+            self.slots[at].peers.update(found)
+        return tuple(found)
 
     def fill(self, budget: int) -> int:
         """Fills one open slot; returns the operations that this took, 0 where none was found for it."""
@@ -75,7 +87,7 @@ class _Growth:
             self.slots.append(whole)
             self._parts(len(self.slots) - 1, at, made)
         whole.node, whole.text, whole.bodies = name, made.text, made.bodies
-        whole.operands = tuple(self.hole(operand) for operand in made.operands)
+        whole.operands = self.operands(made.operands)
         return 1 + sum(body.operations for body in made.bodies)
 
     def _parts(self, whole: int, asked: int, made: Made) -> None:
@@ -102,12 +114,13 @@ class _Growth:
         fresh: list[_Slot] = list(parameters)
         leaves: dict[int, _Slot] = {}
         for at in sorted(self.open):
-            hole = self.slots[at].hole
-            fitting = [p for p in fresh if p.hole.type == hole.type]
-            if fitting and self.draw.chance(0.75 if given else 0.4):
+            slot = self.slots[at]
+            hole = slot.hole
+            taken = {id(leaves[p]) for p in slot.peers if p in leaves}
+            fitting = [p for p in fresh if p.hole == hole and (id(p) not in taken or self.draw.chance(TWICE))]
+            if fitting and not hole.leaf and self.draw.chance(0.75 if given else 0.4):
                 leaves[at] = self.draw.pick(fitting)
-            elif not hole.leaf and fresh and self.draw.chance(self.grammar.constants):
-                slot = self.slots[at]
+            elif not hole.leaf and fresh and at not in roots and self.draw.chance(self.grammar.constants):
                 slot.node, slot.text = constant(self.draw, hole.type)
             else:
                 leaves[at] = _Slot(hole)

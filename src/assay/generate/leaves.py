@@ -7,7 +7,11 @@ from assay.generate.expressions import number
 from assay.generate.types import Type, is_complex, is_float, limits, python, tuple_text
 
 FLOATS = ("0.", "1.", "-1.", "2.", "0.5", "-0.", "1.75", "-3.5", "3.", "0.1", "1e-3", "7.25", "100.")
+FACTORS = ("1.", "-1.", "2.", "0.5", "1.75", "-0.5", "3.", "0.1")
+MIDDLES = ("0.", "0.5", "-0.5", "0.25", "1.", "-0.")
 COMPLEX = ("0j", "1.", "1j", "-1.", "1-2j", "0.5+0.25j", "-1.5j")
+ABSORBING = 0.06
+"""How often a constant is one that takes all of the other operand away: times 0, at most the least."""
 
 
 def value(draw: Draw, dtype: str) -> str:
@@ -22,6 +26,25 @@ def value(draw: Draw, dtype: str) -> str:
     low, high = limits(dtype)
     choices = sorted({low, low + 1, -1, 0, 1, 2, 3, 7, high // 2, high - 1, high})
     return str(draw.pick([c for c in choices if low <= c <= high]))
+
+
+def factor(draw: Draw, dtype: str) -> str:
+    """A scalar to multiply by or to add: seldom zero."""
+    if draw.chance(ABSORBING):
+        return scalar(draw, dtype)
+    if is_complex(dtype):
+        return number(draw.pick(COMPLEX[1:]), dtype)
+    return number(draw.pick(FACTORS if is_float(dtype) else (1, 2, 3, 5, 7)), dtype)
+
+
+def middle(draw: Draw, dtype: str) -> str:
+    """A scalar that values are likely to lie on both sides of."""
+    if dtype == "pred" or is_complex(dtype) or draw.chance(ABSORBING):
+        return scalar(draw, dtype)
+    if is_float(dtype):
+        return number(draw.pick(MIDDLES), dtype)
+    low, high = limits(dtype)
+    return number(high // 2 if low == 0 and high > 16 else draw.pick((0, 1, 2, 3)), dtype)
 
 
 def scalar(draw: Draw, dtype: str) -> str:

@@ -9,6 +9,7 @@ from assay.generate.draw import Draw, generator
 from assay.generate.grammar import Grammar
 from assay.generate.grow import grow
 from assay.generate.plan import Plan
+from assay.generate.watched import watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +28,4 @@ def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int
     count = draw.pick(grammar.roots)
     roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
     plan = grow(draw, grammar, roots, operations, more=True)
-    return Generated(plan, tuple(draw.made))
+    return Generated(watched(plan), tuple(draw.made))

@@ -3,32 +3,42 @@
 from assay.generate.form import REGISTRY
 from assay.generate.forms import (
     choice,
+    collectives,
     contraction,
     convert,
     elementwise,
+    fourier,
     indexing,
     integer,
     lifting,
     linear_algebra,
     movement,
     ordering,
+    pieces,
+    random,
     reduction,
+    special,
     windows,
 )
 
 __all__ = [
     "NAMES",
     "choice",
+    "collectives",
     "contraction",
     "convert",
     "elementwise",
+    "fourier",
     "indexing",
     "integer",
     "lifting",
     "linear_algebra",
     "movement",
     "ordering",
+    "pieces",
+    "random",
     "reduction",
+    "special",
     "windows",
 ]
 

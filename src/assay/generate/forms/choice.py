@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from assay.generate.expressions import clamped
+from assay.generate.expressions import clamped, number
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.leaves import scalar
-from assay.generate.types import FLOATS, Type, is_complex, is_float
+from assay.generate.leaves import middle
+from assay.generate.types import BITS, FLOATS, Type, is_complex, is_float, is_integer
 
 
 @form("compare", "elementwise", "pred", weight=3.0, smooth=False)
 def _compare(site: Site, out: Type) -> Made:
     dtype = site.grammar.dtype(site.draw)
-    ordered = dtype != "pred" and not is_complex(dtype)
-    direction = site.draw.pick(("eq", "ne", "lt", "le", "gt", "ge") if ordered else ("eq", "ne"))
+    if dtype == "pred" or is_complex(dtype) or site.draw.chance(0.15):
+        return _equality(site, out, dtype)
+    direction = site.draw.pick(("lt", "le", "gt", "ge"))
     operand = out.of(dtype)
     if site.draw.chance(0.35):
-        return Made((Hole(operand),), f"lax.{direction}({{0}}, lax.full_like({{0}}, {scalar(site.draw, dtype)}))")
+        return Made((Hole(operand),), f"lax.{direction}({{0}}, lax.full_like({{0}}, {middle(site.draw, dtype)}))")
     return Made((Hole(operand), Hole(operand)), f"lax.{direction}({{0}}, {{1}})")
 
 
-@form("is_finite", "elementwise", "pred", weight=0.3, smooth=False)
+def _equality(site: Site, out: Type, dtype: str) -> Made:
+    """Of values of which some are equal: few bits of an integer, signs of floats."""
+    direction = site.draw.pick(("eq", "ne"))
+    few = "{}"
+    if is_integer(dtype) and BITS[dtype] > 4:
+        few = f"({{}} & {number(site.draw.pick((1, 3)), dtype)})"
+    elif not is_integer(dtype) and dtype != "pred" and BITS[dtype] > 8 and not is_complex(dtype):
+        few = "lax.sign({})"
+    operand = Hole(out.of(dtype))
+    return Made((operand, operand), f"lax.{direction}({few.format('{0}')}, {few.format('{1}')})")
+
+
+@form("is_finite", "elementwise", "pred", weight=0.1, smooth=False)
 def _is_finite(site: Site, out: Type) -> Made:
     return Made((Hole(out.of(site.grammar.dtype(site.draw, FLOATS))),), "lax.is_finite({0})")
 

@@ -178,3 +178,46 @@ def _transposed(site: Site, out: Type) -> Made | None:
     stride, channels = site.draw.pick([s for s in (1, 2, 3) if w % s == 0]), site.draw.pick((1, 2, 4))
     text = f"lax.conv_transpose({{0}}, {{1}}, ({stride},), 'SAME', dimension_numbers=('NWC', 'WIO', 'NWC'))"
     return Made((Hole(out.shaped((n, w // stride, channels))), Hole(out.shaped((3, channels, c)))), text)
+
+
+@form("ragged_dot", "contraction", "f32 bf16", weight=0.3, smooth=False)
+def _ragged(site: Site, out: Type) -> Made | None:
+    """Groups of rows, each by a matrix of its own; rows beyond the groups give zeros."""
+    if out.rank != 2 or out.size == 0:
+        return None
+    m, n = out.dims
+    groups, k = site.draw.between(1, 4), max(site.grammar.dim(site.draw, 64), 1)
+    if groups * k * n > site.grammar.most or m * k > site.grammar.most:
+        return None
+    left, sizes = m, []
+    for _ in range(groups):
+        sizes.append(site.draw.between(0, left))
+        left -= sizes[-1]
+    text = f"lax.ragged_dot({{0}}, {{1}}, np.array({sizes}, jnp.int32))"
+    return Made((Hole(out.shaped((m, k))), Hole(out.shaped((groups, k, n)))), text)
+
+
+@form("conv patches", "contraction", "f32", weight=0.3)
+def _patches(site: Site, out: Type) -> Made | None:
+    if out.rank != 4 or out.size == 0:
+        return None
+    n, c, h, w = out.dims
+    sides = [(a, b) for a, b in ((1, 1), (2, 1), (1, 2), (2, 2), (3, 3), (1, 3)) if c % (a * b) == 0]
+    a, b = site.draw.pick(sides)
+    whole = out.shaped((n, c // (a * b), h + a - 1, w + b - 1))
+    return Made((Hole(whole),), f"lax.conv_general_dilated_patches({{0}}, ({a}, {b}), (1, 1), 'VALID')")
+
+
+@form("conv local", "contraction", "f32", weight=0.2)
+def _local(site: Site, out: Type) -> Made | None:
+    """A filter of its own at each place."""
+    if out.rank != 4 or out.size == 0 or out.size > 4096:
+        return None
+    n, c, h, w = out.dims
+    side, channels = site.draw.pick((1, 2)), site.draw.pick((1, 2))
+    whole = out.shaped((n, channels, h + side - 1, w + side - 1))
+    filters = out.shaped((c, channels * side * side, h, w))
+    if filters.size > site.grammar.most or whole.size > site.grammar.most:
+        return None
+    text = f"lax.conv_general_dilated_local({{0}}, {{1}}, (1, 1), 'VALID', ({side}, {side}))"
+    return Made((Hole(whole), Hole(filters)), text)

@@ -11,13 +11,14 @@ _GREATEST = {"f16": 60000, "f8e5m2": 50000, "f8e4m3fn": 240}
 """What converts to a type that ends early, for which wider ones are clamped."""
 
 
-def fitted(dtype: str, to: str) -> str:
+def fitted(dtype: str, to: str, scale: int = 1) -> str:
     """An operand of one type, cut to what another can hold: beyond that, XLA leaves integers open, and floats are
-    infinite.
+    infinite. scale: of a float before it becomes an integer.
     """
     if is_float(dtype) and is_integer(to):
         low, high = _SMALL.get(to, (0, 100) if to[0] == "u" else (-100, 100))
-        return clamped("{0}", low, high, dtype)
+        inner = "{0}" if scale == 1 else f"{{0}} * {number(scale, dtype)}"
+        return clamped(inner, low, high, dtype)
     if is_integer(dtype) and to in _GREATEST and BITS[dtype] > 8:
         return f"({{0}} & {number(63, dtype)})"
     if is_float(dtype) and to in _GREATEST and _GREATEST[to] < _GREATEST.get(dtype, 1 << 20):
@@ -30,7 +31,7 @@ def _convert(site: Site, out: Type) -> Made | None:
     dtype = site.grammar.dtype(site.draw)
     if dtype == out.dtype or (is_complex(dtype) and not is_complex(out.dtype)):
         return None
-    return Made((Hole(out.of(dtype)),), converted(fitted(dtype, out.dtype), out.dtype))
+    return Made((Hole(out.of(dtype)),), converted(fitted(dtype, out.dtype, site.draw.pick((1, 8, 16))), out.dtype))
 
 
 _BETWEEN = {"f64": ("f32", "bf16"), "f32": ("bf16", "f16"), "f16": ("f8e5m2",), "bf16": ("f8e5m2",)}
@@ -53,7 +54,8 @@ def _round_trip(site: Site, out: Type) -> Made:
 def _through_integer(site: Site, out: Type) -> Made:
     """Truncation: a narrowing that folding is apt to lose."""
     middle = site.draw.pick(("s32", "s16", "s8"))
-    return Made((Hole(out),), converted(converted(clamped("{0}", -100, 100, out.dtype), middle), out.dtype))
+    scaled = "{0}" if site.draw.chance(0.3) else f"{{0}} * {number(site.draw.pick((4, 16)), out.dtype)}"
+    return Made((Hole(out),), converted(converted(clamped(scaled, -100, 100, out.dtype), middle), out.dtype))
 
 
 @form("reduce_precision", "convert", "float", weight=0.7)

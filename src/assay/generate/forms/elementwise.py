@@ -8,7 +8,7 @@ from functools import partial
 
 from assay.generate.expressions import number, with_numbers
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.leaves import scalar
+from assay.generate.leaves import ABSORBING, factor, middle, scalar
 from assay.generate.types import Type, is_complex, is_float, is_integer
 
 
@@ -20,7 +20,7 @@ def plain(text: str, count: int, site: Site, out: Type) -> Made:
 def guarded(bare: str, guard: str, site: Site, out: Type) -> Made:
     """The operation on a parameter as it is, on anything else behind its guard."""
     if site.draw.chance(0.2):
-        return Made((Hole(out, leaf=True),), bare)
+        return Made((Hole(out, leaf=True),), with_numbers(bare, out.dtype))
     return Made((Hole(out),), with_numbers(guard, out.dtype))
 
 
@@ -29,10 +29,6 @@ SMOOTH = (
     ("neg", "float int complex s4", "lax.neg({0})", 1.0),
     ("abs", "float s8 s16 s32 s64", "lax.abs({0})", 1.0),
     ("sign", "float int complex", "lax.sign({0})", 0.7),
-    ("floor", "float", "lax.floor({0})", 0.7),
-    ("ceil", "float", "lax.ceil({0})", 0.7),
-    ("round away", "float", "lax.round({0})", 0.7),
-    ("round even", "float", "lax.round({0}, lax.RoundingMethod.TO_NEAREST_EVEN)", 0.7),
     ("cbrt", "float", "lax.cbrt({0})", 1.0),
     ("sin", "float complex", "lax.sin({0})", 1.0),
     ("cos", "float complex", "lax.cos({0})", 1.0),
@@ -42,9 +38,7 @@ SMOOTH = (
     ("logistic", "float", "lax.logistic({0})", 1.0),
     ("erf", "float", "lax.erf({0})", 1.0),
     ("erfc", "float", "lax.erfc({0})", 1.0),
-    ("bessel_i0e", "f32 f64", "lax.bessel_i0e({0})", 0.2),
-    ("bessel_i1e", "f32 f64", "lax.bessel_i1e({0})", 0.2),
-    ("square", "float int complex", "lax.integer_pow({0}, 2)", 1.0),
+    ("square", "float int complex", "lax.square({0})", 1.0),
     ("conj", "complex", "lax.conj({0})", 1.0),
     ("stop_gradient", "float", "lax.stop_gradient({0})", 0.1),
     ("softsign", "float", "{0} / (ONE + lax.abs({0}))", 0.4),
@@ -59,9 +53,22 @@ SMOOTH = (
 for _name, _results, _text, _weight in SMOOTH:
     form(_name, "elementwise", _results, weight=_weight)(partial(plain, _text, 1))
 
-form("optimization_barrier", "elementwise", "any", weight=0.25, smooth=False)(
+form("optimization_barrier", "elementwise", "any", weight=0.25, smooth=False, since=(0, 5))(
     partial(plain, "lax.optimization_barrier({0})", 1)
 )
+
+form("copy", "elementwise", "any", weight=0.15)(partial(plain, "jnp.array({0}, copy=True)", 1))
+
+# What jax has of late: (name, element types, expression, operands, the first jax with it)
+NEW = (
+    ("log2", "float", "lax.log2(lax.abs({0}) + HALF)", 1, (0, 12)),
+    ("one_minus_square", "float", "lax.one_minus_square(lax.sin({0}))", 1, (0, 12)),
+    ("polynomial", "float", "lax.polynomial(lax.sin({0}), (HALF, ONE, TWO))", 1, (0, 12)),
+    ("stage", "any", "lax.stage({0})", 1, (0, 12)),
+    ("mulhi", "s32 u32 s64 u64", "lax.mulhi({0}, {1})", 2, (0, 10)),
+)
+for _name, _results, _text, _count, _since in NEW:
+    form(_name, "elementwise", _results, weight=0.4, smooth=False, since=_since)(partial(plain, _text, _count))
 
 # (name, element types, on a parameter, on anything)
 GUARDED = (
@@ -77,18 +84,13 @@ GUARDED = (
     ("cosh", "float", "lax.cosh({0})", "lax.cosh(lax.sin({0}))"),
     ("asin", "float", "lax.asin({0})", "lax.asin(lax.sin({0}))"),
     ("acos", "float", "lax.acos({0})", "lax.acos(lax.cos({0}))"),
-    ("acosh", "float", "lax.acosh({0})", "lax.acosh(lax.abs({0}) + ONE)"),
+    ("acosh", "float", "lax.acosh(lax.abs({0}) + ONE)", "lax.acosh(lax.abs({0}) + ONE)"),
     ("atanh", "float", "lax.atanh({0})", "lax.atanh(HALF * lax.sin({0}))"),
-    ("erf_inv", "f32 f64", "lax.erf_inv({0})", "lax.erf_inv(HALF * lax.sin({0}))"),
-    ("lgamma", "f32 f64", "lax.lgamma({0})", "lax.lgamma(lax.abs({0}) + HALF)"),
-    ("digamma", "f32 f64", "lax.digamma({0})", "lax.digamma(lax.abs({0}) + HALF)"),
     ("reciprocal", "float", "lax.reciprocal({0})", "lax.reciprocal(lax.abs({0}) + HALF)"),
     ("cube", "float int", "lax.integer_pow({0}, 3)", "lax.integer_pow({0}, 3)"),
 )
 for _name, _results, _bare, _guard in GUARDED:
-    form(_name, "elementwise", _results, weight=0.3 if _name in ("lgamma", "digamma") else 0.9)(
-        partial(guarded, _bare, _guard)
-    )
+    form(_name, "elementwise", _results, weight=0.9)(partial(guarded, _bare, _guard))
 
 # (name, element types, expression, weight, whether jax differentiates it)
 BINARY = (
@@ -104,7 +106,6 @@ BINARY = (
     ("pow guarded", "float", "lax.pow(lax.abs({0}) + HALF, lax.sin({1}))", 0.6, True),
     ("div complex", "complex", "lax.div({0}, {1} * lax.conj({1}) + ONE)", 0.5, True),
     ("logaddexp", "f32 f64", "jnp.logaddexp({0}, {1})", 0.4, True),
-    ("igamma", "f32", "lax.igamma(lax.abs({0}) + HALF, lax.abs({1}))", 0.06, False),
 )
 for _name, _results, _text, _weight, _smooth in BINARY:
     form(_name, "elementwise", _results, weight=_weight, smooth=_smooth)(partial(plain, _text, 2))
@@ -118,10 +119,26 @@ for _name in ("div", "rem"):
     form(_name, "elementwise", "float", weight=0.4)(partial(by_a_parameter, _name))
 
 
+def whole_numbers(text: str, site: Site, out: Type) -> Made:
+    """Rounding, mostly of values that do not all lie beside one integer."""
+    inner = "{0}" if site.draw.chance(0.3) else f"{{0}} * {number(site.draw.pick((3, 8)), out.dtype)}"
+    return Made((Hole(out),), text.format(inner))
+
+
+for _name, _text in (
+    ("floor", "lax.floor({})"),
+    ("ceil", "lax.ceil({})"),
+    ("round away", "lax.round({})"),
+    ("round even", "lax.round({}, lax.RoundingMethod.TO_NEAREST_EVEN)"),
+):
+    form(_name, "elementwise", "float", weight=0.6)(partial(whole_numbers, _text))
+
+
 @form("integer_pow", "elementwise", "float int complex")
 def _integer_pow(site: Site, out: Type) -> Made:
-    powers = (0, 1, 2, 3, 4, 5) if is_integer(out.dtype) else (0, 1, 2, 3, 4)
-    return Made((Hole(out),), f"lax.integer_pow({{0}}, {site.draw.pick(powers)})")
+    powers = (1, 2, 3, 3, 4, 5) if is_integer(out.dtype) else (1, 2, 3, 3, 4)
+    power = 0 if site.draw.chance(ABSORBING) else site.draw.pick(powers)
+    return Made((Hole(out),), f"lax.integer_pow({{0}}, {power})")
 
 
 @form("integer_pow negative", "elementwise", "float", weight=0.4)
@@ -130,12 +147,19 @@ def _negative_power(site: Site, out: Type) -> Made:
     return Made((Hole(out),), f"lax.integer_pow({base}, {site.draw.pick((-1, -2, -3))})")
 
 
+def beside(name: str, site: Site, dtype: str) -> str:
+    """A scalar for an operation."""
+    if name in ("max", "min"):
+        return middle(site.draw, dtype)
+    return scalar(site.draw, dtype) if name in ("add", "sub") else factor(site.draw, dtype)
+
+
 @form("with a scalar", "elementwise", "float int complex", weight=2.2)
 def _with_scalar(site: Site, out: Type) -> Made:
     """One operand a constant: what the simplifier lives on."""
     names = ("add", "sub", "mul") if is_complex(out.dtype) else ("add", "sub", "mul", "max", "min")
     name = site.draw.pick(names)
-    other = f"lax.full_like({{0}}, {scalar(site.draw, out.dtype)})"
+    other = f"lax.full_like({{0}}, {beside(name, site, out.dtype)})"
     first, second = ("{0}", other) if site.draw.chance(0.6) else (other, "{0}")
     return Made((Hole(out),), f"lax.{name}({first}, {second})")
 
@@ -148,7 +172,8 @@ def _chained(site: Site, out: Type) -> Made:
         names += ["bitwise_and", "bitwise_or", "bitwise_xor"]
     text = "{0}"
     for _ in range(2):
-        text = f"lax.{site.draw.pick(names)}({text}, lax.full_like({{0}}, {scalar(site.draw, out.dtype)}))"
+        name = site.draw.pick(names)
+        text = f"lax.{name}({text}, lax.full_like({{0}}, {beside(name, site, out.dtype)}))"
     return Made((Hole(out),), text)
 
 

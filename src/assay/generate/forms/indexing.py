@@ -5,23 +5,31 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from assay.generate.expressions import number
+from assay.generate.expressions import clamped, number
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.types import Type, is_integer, limits, python, tuple_text
 
 INDICES = ("s32", "u8", "s8", "s16", "u16", "u32", "s64")
-MODES = ("clip", "fill", "wrap")
+FILL = "'fill', fill_value=0"
+"""What lies outside is otherwise a NaN."""
 
 
 def table(site: Site, rest: int, most: int = 20000) -> int:
     """The size of a dimension that is indexed: beyond narrow types' ends now and then."""
     room = max(min(site.grammar.most // max(rest, 1), most), 1)
-    return max(site.grammar.dim(site.draw, room), 1)
+    return max(site.grammar.dim(site.draw, room), min(2, room))
 
 
 def index_type(site: Site, most: int = 0) -> str:
     """most: what the type must be able to hold, where jax itself compares indices with a size."""
     return site.grammar.dtype(site.draw, tuple(t for t in INDICES if limits(t)[1] >= most))
+
+
+def inside(site: Site, text: str, size: int, dtype: str) -> str:
+    """Indices that mostly lie within a dimension, some of them a little beyond it; or as they come."""
+    if site.draw.chance(0.15) or size + 2 > limits(dtype)[1]:
+        return text
+    return f"lax.rem({text}, {number(size + site.draw.pick((0, 1, 2)), dtype)})"
 
 
 @form("take", "indexing", "any", weight=1.6)
@@ -34,8 +42,9 @@ def _take(site: Site, out: Type) -> Made | None:
     rest = math.prod(out.dims[:axis]) * math.prod(out.dims[last:])
     dims = (*out.dims[:axis], table(site, rest), *out.dims[last:])
     indices = Type(index_type(site, dims[axis]), out.dims[axis:last])
-    mode = site.draw.pick(("clip", "clip", "fill", "wrap"))
-    return Made((Hole(out.shaped(dims)), Hole(indices)), f"jnp.take({{0}}, {{1}}, axis={axis}, mode='{mode}')")
+    mode = site.draw.pick(("'clip'", "'clip'", FILL, "'wrap'"))
+    at = inside(site, "{1}", dims[axis], indices.dtype)
+    return Made((Hole(out.shaped(dims)), Hole(indices)), f"jnp.take({{0}}, {at}, axis={axis}, mode={mode})")
 
 
 @form("take in bounds", "indexing", "any", weight=0.8)
@@ -57,11 +66,11 @@ def _take_along(site: Site, out: Type) -> Made | None:
     axis = site.draw.below(out.rank)
     rest = out.size // max(out.dims[axis], 1)
     dims = (*out.dims[:axis], table(site, rest), *out.dims[axis + 1 :])
-    mode = site.draw.pick(("clip", "fill"))
-    return Made(
-        (Hole(out.shaped(dims)), Hole(out.of(index_type(site, dims[axis])))),
-        f"jnp.take_along_axis({{0}}, {{1}}, axis={axis}, mode='{mode}')",
-    )
+    mode = site.draw.pick(("'clip'", FILL))
+    dtype = index_type(site, dims[axis])
+    at = inside(site, "{1}", dims[axis], dtype)
+    operands = (Hole(out.shaped(dims)), Hole(out.of(dtype)))
+    return Made(operands, f"jnp.take_along_axis({{0}}, {at}, axis={axis}, mode={mode})")
 
 
 @form("gather of slices", "indexing", "any", weight=1.4)
@@ -96,12 +105,11 @@ def _gather(site: Site, out: Type) -> Made | None:
         return None
     starts = Type(index_type(site), (*(out.dims[i] for i in batch), len(mapped)))
     numbers = f"lax.GatherDimensionNumbers({tuple_text(offsets)}, {tuple_text(gone)}, {tuple_text(mapped)})"
-    mode = draw.pick(("clip", "fill"))
-    more = ", indices_are_sorted=False" if draw.chance(0.2) else ""
-    return Made(
-        (Hole(out.shaped(tuple(operand))), Hole(starts)),
-        f"lax.gather({{0}}, {{1}}, {numbers}, {tuple_text(slice_sizes)}, mode='{mode}'{more})",
-    )
+    mode = draw.pick(("'clip'", FILL))
+    room = min(operand[i] - slice_sizes[i] for i in mapped)
+    where = inside(site, "{1}", room + 1, starts.dtype)
+    text = f"lax.gather({{0}}, {where}, {numbers}, {tuple_text(slice_sizes)}, mode={mode})"
+    return Made((Hole(out.shaped(tuple(operand))), Hole(starts)), text)
 
 
 _SCATTERS = {
@@ -138,10 +146,9 @@ def _at(name: str, method: str, site: Site, out: Type) -> Made | None:
             (Hole(out), Hole(update), Hole(Type(kind))),
             f"jnp.asarray({{0}}).at[{index}].{method}({{1}}, mode='{mode}'{more})",
         )
-    return Made(
-        (Hole(out), Hole(update), Hole(Type(kind, (count,)))),
-        f"jnp.asarray({{0}}).at[{{2}}].{method}({{1}}, mode='{mode}')",
-    )
+    at = inside(site, "{2}", out.dims[0], kind)
+    operands = (Hole(out), Hole(update), Hole(Type(kind, (count,))))
+    return Made(operands, f"jnp.asarray({{0}}).at[{at}].{method}({{1}}, mode='{mode}')")
 
 
 for _name, (_results, _method) in _SCATTERS.items():
@@ -195,11 +202,10 @@ def _middle(site: Site, out: Type) -> Made | None:
     if math.prod(dims) > site.grammar.most:
         return None
     index = Type(index_type(site, max(first, second)), out.dims[:1])
-    where = "{1}, :, {2}" if between else "{1}, {2}"
-    return Made(
-        (Hole(out.shaped(dims)), Hole(index), Hole(index)),
-        f"jnp.asarray({{0}}).at[{where}].get(mode='{site.draw.pick(('clip', 'fill'))}')",
-    )
+    at = [inside(site, f"{{{i}}}", size, index.dtype) for i, size in ((1, first), (2, second))]
+    where = f"{at[0]}, :, {at[1]}" if between else ", ".join(at)
+    mode = site.draw.pick(("'clip'", FILL))
+    return Made((Hole(out.shaped(dims)), Hole(index), Hole(index)), f"jnp.asarray({{0}}).at[{where}].get(mode={mode})")
 
 
 @form("segment_sum", "indexing", "f32 s32 f64", weight=0.5)
@@ -221,3 +227,32 @@ def _bincount(site: Site, out: Type) -> Made | None:
         return None
     index = Type(site.grammar.dtype(site.draw, ("s32", "u8", "s16")), (site.draw.pick((1, 9, 65, 300)),))
     return Made((Hole(index),), f"jnp.bincount({{0}}, length={out.dims[0]}).astype(jnp.int32)")
+
+
+@form("scatter_apply", "indexing", "f32 s32", weight=0.3, smooth=False)
+def _scatter_apply(site: Site, out: Type) -> Made | None:
+    """A function of the elements at some rows, once for each row that is named, however often."""
+    if out.rank == 0:
+        return None
+    index = Type(index_type(site, max(out.dims[0], 20)), (site.draw.pick((1, 2, 9)),))
+    function = "lambda x: x * 2 + 1" if site.draw.chance(0.5) else "lax.neg"
+    return Made((Hole(out), Hole(index)), f"jnp.asarray({{0}}).at[{{1}}].apply({function}, mode='drop')")
+
+
+@form("scatter_sub", "indexing", "f32 s32 u8", weight=0.3, smooth=False, since=(0, 8))
+def _scatter_sub(site: Site, out: Type) -> Made | None:
+    return _at("sub", "subtract", site, out)
+
+
+@form("index_take", "indexing", "any", weight=0.4, smooth=False)
+def _index_take(site: Site, out: Type) -> Made | None:
+    """lax.index_take: rows by their numbers along two axes at once."""
+    if out.rank == 0 or 0 in out.dims:
+        return None
+    first, second = table(site, out.size // out.dims[0], 100), site.draw.pick((1, 2, 5))
+    whole = out.shaped((first, second, *out.dims[1:]))
+    if whole.size > site.grammar.most:
+        return None
+    index = Hole(Type("s32", out.dims[:1]))
+    at = f"({clamped('{1}', 0, first - 1, 's32')}, {clamped('{2}', 0, second - 1, 's32')})"
+    return Made((Hole(whole), index, index), f"lax.index_take({{0}}, {at}, (0, 1))")

@@ -28,17 +28,18 @@ def _integer_division(site: Site, out: Type) -> Made:
     name = site.draw.pick(("div", "rem"))
     kind = site.draw.below(3)
     if kind == 0:
-        by = number(site.draw.pick((1, 2, 3, 4, 7, 8, 10, 16, 100, 127)), out.dtype)
+        by = number(site.draw.pick((1, 2, 3, 4, 7, 8, 10, 127) if name == "div" else (2, 3, 7, 8, 10, 100)), out.dtype)
         return Made((Hole(out),), f"lax.{name}({{0}}, lax.full_like({{0}}, {by}))")
     divisor = Hole(out, leaf=kind == 2)
-    return Made((Hole(out), divisor), f"lax.{name}({{0}}, lax.max({{1}}, lax.full_like({{1}}, 1)))")
+    least = number(1 if name == "div" else 3, out.dtype)
+    return Made((Hole(out), divisor), f"lax.{name}({{0}}, lax.max({{1}}, lax.full_like({{1}}, {least})))")
 
 
 @form("shift", "elementwise", "int", smooth=False, weight=1.2)
 def _shift(site: Site, out: Type) -> Made:
     """By less than the width: what more gives is defined, and not by all that lower it."""
     name = site.draw.pick(("shift_left", "shift_right_logical", "shift_right_arithmetic"))
-    bits = BITS[out.dtype]
+    bits = BITS[out.dtype] if site.draw.chance(0.3) else BITS[out.dtype] // 2
     if site.draw.chance(0.4):
         by = number(site.draw.below(bits), out.dtype)
         return Made((Hole(out),), f"lax.{name}({{0}}, lax.full_like({{0}}, {by}))")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from assay.generate.expressions import operands
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.grammar import Grammar
 from assay.generate.grow import grow
-from assay.generate.plan import Plan
-from assay.generate.types import Type, python
+from assay.generate.plan import Node, Plan
+from assay.generate.types import Type, is_float, python
 
 
 def body(
@@ -25,16 +26,37 @@ def body(
     if smooth and not grammar.differentiable:
         grammar = _smooth(grammar)
     budget = site.draw.between(1, max(min(most, site.budget), 1))
-    return grow(site.draw, grammar, roots, budget, grammar.depth if innermost else site.depth + 1, given or [])
+    made = grow(site.draw, grammar, roots, budget, grammar.depth if innermost else site.depth + 1, given or [])
+    return with_all_used(site, made, len(given or []))
+
+
+_JOINED = {"pred": ("bitwise_xor",), "s4": ("add",), "u4": ("add",)}
+
+
+def with_all_used(site: Site, plan: Plan, given: int) -> Plan:
+    """The plan, its first result joined with what it was given and makes no use of: a loop that leaves its carry alone,
+    or a derivative by what has no part in the result, says little. Now and then that too is to be had.
+    """
+    used = {operand for node in plan.nodes for operand in node.operands} | set(plan.results)
+    for at in plan.parameters[:given]:
+        if at in used or site.draw.chance(0.05):
+            continue
+        wanted, there = plan.result_types[0], plan.parameter_types[plan.parameters.index(at)]
+        if wanted == there:
+            text = f"lax.{site.draw.pick(_JOINED.get(wanted.dtype, ('add', 'sub')))}({{0}}, {{1}})"
+        elif is_float(wanted.dtype) and is_float(there.dtype):
+            total = f"jnp.sum(jnp.sin({{1}})).astype({python(wanted.dtype)})"
+            text = f"lax.add({{0}}, lax.full_like({{0}}, {total}))"
+        else:
+            continue
+        joined = Node(wanted, "join", (plan.results[0], at), text)
+        plan = replace(plan, nodes=(*plan.nodes, joined), results=(len(plan.nodes), *plan.results[1:]))
+    return plan
 
 
 @lru_cache(maxsize=64)
 def _smooth(grammar: Grammar) -> Grammar:
     return replace(grammar, differentiable=True)
-
-
-def names(count: int, first: int = 0) -> str:
-    return ", ".join(f"{{{i}}}" for i in range(first, first + count))
 
 
 def holes(types: tuple[Type, ...]) -> tuple[Hole, ...]:
@@ -46,14 +68,14 @@ def _jit(site: Site, out: Type) -> Made:
     """A call that lowering does not inline; constants given to it are literals behind a call."""
     inner = body(site, [out])
     types = inner.parameter_types
-    return Made(holes(types), f"jax.jit({{f0}})({names(len(types))})[0]", (inner,))
+    return Made(holes(types), f"jax.jit({{f0}})({operands(len(types))})[0]", (inner,))
 
 
 @form("remat", "lifting", "any", weight=0.4, lifts=True)
 def _remat(site: Site, out: Type) -> Made:
     inner = body(site, [out])
     types = inner.parameter_types
-    return Made(holes(types), f"jax.checkpoint({{f0}})({names(len(types))})[0]", (inner,))
+    return Made(holes(types), f"jax.checkpoint({{f0}})({operands(len(types))})[0]", (inner,))
 
 
 @form("vmap", "lifting", "any", weight=1.6, lifts=True)
@@ -75,7 +97,7 @@ def _vmap(site: Site, out: Type) -> Made | None:
             types.append(type_.shaped((*type_.dims[:axis], size, *type_.dims[axis:])))
     if all(a == "None" for a in axes):
         return None
-    text = f"jax.vmap({{f0}}, in_axes=({', '.join(axes)},), out_axes={at})({names(len(types))})[0]"
+    text = f"jax.vmap({{f0}}, in_axes=({', '.join(axes)},), out_axes={at})({operands(len(types))})[0]"
     return Made(tuple(map(Hole, types)), text, (inner,))
 
 
@@ -92,7 +114,7 @@ def _scan(site: Site, out: Type) -> Made | None:
     inner = body(site, [carry, row], [carry, row], most=5)
     types = inner.parameter_types
     rows = row.shaped((length, *row.dims))
-    free = names(len(types) - 2, 2)
+    free = operands(len(types) - 2, 2)
     call = f"{{f0}}(c, x{', ' + free if free else ''})"
     more = draw.pick(("", "", ", reverse=True", ", unroll=2")) if length else ""
     text = f"lax.scan(lambda c, x: {call}, {{0}}, {{1}}, length={length}{more})"
@@ -106,7 +128,7 @@ def _fori(site: Site, out: Type) -> Made | None:
         return None
     inner = body(site, [out], [out], most=5)
     types = inner.parameter_types
-    free = names(len(types) - 1, 1)
+    free = operands(len(types) - 1, 1)
     call = f"{{f0}}(c{', ' + free if free else ''})[0]"
     trips = site.draw.pick((0, 1, 2, 3, 5))
     if site.draw.chance(0.7):
@@ -126,16 +148,17 @@ def _while(site: Site, out: Type) -> Made | None:
         return None
     inner = body(site, [out], [out], most=5)
     types = inner.parameter_types
-    free = names(len(types) - 1, 1)
-    counter = python(site.grammar.dtype(site.draw, ("s32", "u8", "s8", "u32", "s16")))
+    free = operands(len(types) - 1, 1)
+    kind = site.grammar.dtype(site.draw, ("s32", "u8", "s8", "u32", "s16"))
+    counter = python(kind)
     step, bound = site.draw.pick((1, 2, 3)), site.draw.pick((0, 1, 4, 5, 7))
     start = site.draw.pick((0, 0, 1, 3))
     text = (
         f"lax.while_loop(lambda s: s[0] < np.array({bound}, {counter}), "
         f"lambda s: (s[0] + np.array({step}, {counter}), {{f0}}(s[1]{', ' + free if free else ''})[0]), "
-        f"(np.array({start}, {counter}), {{0}}))[1]"
+        f"(np.array({start}, {counter}), {{0}}))"
     )
-    return Made(holes(types), text, (inner,))
+    return Made(holes(types), text, (inner,), (Type(kind), out), 1)
 
 
 @form("cond", "lifting", "any", weight=1.2, lifts=True)
@@ -144,7 +167,7 @@ def _cond(site: Site, out: Type) -> Made:
     second = body(site, [out], list(first.parameter_types), most=4)
     types = second.parameter_types
     count = len(first.parameters)
-    text = f"lax.cond({{0}}, lambda *a: {{f0}}(*a[:{count}]), {{f1}}, {names(len(types), 1)})[0]"
+    text = f"lax.cond({{0}}, lambda *a: {{f0}}(*a[:{count}]), {{f1}}, {operands(len(types), 1)})[0]"
     if not types:
         text = "lax.cond({0}, {f0}, {f1})[0]"
     return Made((Hole(Type("pred")), *holes(types)), text, (first, second))
@@ -161,7 +184,7 @@ def _switch(site: Site, out: Type) -> Made:
     branches = f"[lambda *a: {{f0}}(*a[:{a}]), lambda *a: {{f1}}(*a[:{b}]), {{f2}}]"
     return Made(
         (Hole(Type("s32")), *holes(types)),
-        f"lax.switch({{0}}, {branches}, {names(len(types), 1)})[0]",
+        f"lax.switch({{0}}, {branches}, {operands(len(types), 1)})[0]",
         (first, second, third),
     )
 
@@ -174,7 +197,7 @@ def _map(site: Site, out: Type) -> Made | None:
     given = row if site.draw.chance(0.6) else Type(site.grammar.dtype(site.draw), row.dims)
     inner = body(site, [row], [given], most=5)
     types = inner.parameter_types
-    free = names(len(types) - 1, 1)
+    free = operands(len(types) - 1, 1)
     rows = given.shaped((out.dims[0], *given.dims))
     return Made(
         (Hole(rows), *holes(types[1:])),
@@ -189,7 +212,7 @@ def _grad(site: Site, out: Type) -> Made | None:
     root = Type(out.dtype, site.grammar.dims(site.draw, site.draw.between(0, 2), 256))
     inner = body(site, [root], [out], smooth=True, most=5)
     types = inner.parameter_types
-    free = names(len(types) - 1, 1)
+    free = operands(len(types) - 1, 1)
     text = f"jax.grad(lambda x: jnp.sum(jnp.sin({{f0}}(x{', ' + free if free else ''})[0])))({{0}})"
     return Made(holes(types), text, (inner,))
 
@@ -198,7 +221,7 @@ def _grad(site: Site, out: Type) -> Made | None:
 def _jvp(site: Site, out: Type) -> Made:
     inner = body(site, [out], [out], smooth=True, most=5)
     types = inner.parameter_types
-    free = names(len(types) - 1, 2)
+    free = operands(len(types) - 1, 2)
     text = f"jax.jvp(lambda x: {{f0}}(x{', ' + free if free else ''})[0], ({{0}},), ({{1}},))"
     return Made((Hole(out), Hole(out), *holes(types[1:])), text, (inner,), (out, out), site.draw.pick((1, 1, 0)))
 
@@ -223,15 +246,42 @@ def _shard_map(site: Site, out: Type) -> Made:
         "getattr(jax, 'shard_map', None) or __import__('jax.experimental.shard_map', fromlist=['shard_map']).shard_map"
     )
     how = f"mesh={mesh}, in_specs={specs}, out_specs=(jax.sharding.PartitionSpec(),)"
-    return Made(holes(types), f"({place})({{f0}}, {how})({names(len(types))})[0]", (inner,))
+    return Made(holes(types), f"({place})({{f0}}, {how})({operands(len(types))})[0]", (inner,))
 
 
-@form("collective over vmap", "lifting", "f32 s32", weight=0.4, smooth=False, outermost=True)
-def _collective(site: Site, out: Type) -> Made | None:
-    """A named axis of vmap, over which jax reduces."""
-    size = site.draw.pick((1, 2, 3, 5))
-    if out.size * size > site.grammar.most:
-        return None
-    operand = out.shaped((size, *out.dims))
-    name = site.draw.pick(("psum", "pmax", "pmin"))
-    return Made((Hole(operand),), f"jax.vmap(lambda x: lax.{name}(x, 'v'), axis_name='v')({{0}})[0]")
+@form("composite", "lifting", "any", weight=0.3, lifts=True, smooth=False, since=(0, 5), outermost=True)
+def _composite(site: Site, out: Type) -> Made:
+    """A body under a name, which lowering takes apart again where it does not know it. vmap has no rule for it."""
+    inner = body(site, [out], most=4)
+    types = inner.parameter_types
+    return Made(holes(types), f"lax.composite({{f0}}, 'assay.body')({operands(len(types))})[0]", (inner,))
+
+
+@form("platform_dependent", "lifting", "any", weight=0.2, lifts=True, smooth=False)
+def _platform_dependent(site: Site, out: Type) -> Made:
+    """The same by either branch."""
+    inner = body(site, [out], most=4)
+    types = inner.parameter_types
+    text = f"lax.platform_dependent({operands(len(types))}{', ' if types else ''}cpu={{f0}}, default={{f0}})[0]"
+    return Made(holes(types), text, (inner,))
+
+
+@form("jit of two", "lifting", "any", weight=0.8, lifts=True)
+def _jit_of_two(site: Site, out: Type) -> Made:
+    """A call with two results."""
+    other = site.grammar.type(site.draw)
+    inner = body(site, [out, other])
+    types = inner.parameter_types
+    return Made(holes(types), f"jax.jit({{f0}})({operands(len(types))})", (inner,), (out, other))
+
+
+@form("cond of two", "lifting", "any", weight=0.5, lifts=True)
+def _cond_of_two(site: Site, out: Type) -> Made:
+    other = site.grammar.type(site.draw)
+    first = body(site, [out, other], most=4)
+    second = body(site, [out, other], list(first.parameter_types), most=4)
+    types = second.parameter_types
+    count = len(first.parameters)
+    given = f", {operands(len(types), 1)}" if types else ""
+    text = f"lax.cond({{0}}, lambda *a: {{f0}}(*a[:{count}]), {{f1}}{given})"
+    return Made((Hole(Type("pred")), *holes(types)), text, (first, second), (out, other))

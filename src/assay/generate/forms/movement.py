@@ -79,8 +79,9 @@ def _broadcast(site: Site, out: Type) -> Made | None:
     """From some of the dimensions, in their order; some of those of size 1."""
     if out.rank == 0:
         return None
-    kept = site.draw.some(range(out.rank), site.draw.between(0, out.rank))
-    dims = tuple(1 if site.draw.chance(0.2) else out.dims[i] for i in kept)
+    kept = site.draw.some(range(out.rank), 0 if site.draw.chance(0.08) else site.draw.between(1, out.rank))
+    once = 0.08 if len(kept) == 1 else 0.2
+    dims = tuple(1 if site.draw.chance(once) else out.dims[i] for i in kept)
     return Made((Hole(out.shaped(dims)),), f"lax.broadcast_in_dim({{0}}, {tuple_text(out.dims)}, {tuple_text(kept)})")
 
 
@@ -130,17 +131,6 @@ def _concatenate(site: Site, out: Type) -> Made | None:
     sizes = [b - a for a, b in pairwise(ends)]
     holes = tuple(Hole(out.shaped((*out.dims[:axis], n, *out.dims[axis + 1 :]))) for n in sizes)
     return Made(holes, f"lax.concatenate([{', '.join(f'{{{i}}}' for i in range(parts))}], {axis})")
-
-
-@form("split", "movement", "any", weight=0.5)
-def _split(site: Site, out: Type) -> Made | None:
-    if out.rank == 0:
-        return None
-    axis = site.draw.below(out.rank)
-    before, after = site.draw.pick((0, 1, 3)), site.draw.pick((0, 1, 4))
-    dims = (*out.dims[:axis], out.dims[axis] + before + after, *out.dims[axis + 1 :])
-    ends = f"[{before}, {before + out.dims[axis]}]"
-    return Made((Hole(out.shaped(dims)),), f"jnp.split({{0}}, {ends}, axis={axis})[1]")
 
 
 @form("pad", "movement", "any", weight=2.4)
@@ -244,7 +234,9 @@ def _one_hot(site: Site, out: Type) -> Made | None:
     dtype = site.grammar.dtype(site.draw, ("s32", "u8", "s8", "s16", "u16"))
     last = out.rank - 1
     iota = f"lax.broadcasted_iota({python(dtype)}, {tuple_text(out.dims)}, {last})"
-    index = f"lax.broadcast_in_dim({{0}}, {tuple_text(out.dims)}, {tuple_text(range(last))})"
+    # Some of them beyond the last.
+    inside = f"lax.rem({{0}}, {number(min(out.dims[last] + 1, limits(dtype)[1]), dtype)})"
+    index = f"lax.broadcast_in_dim({inside}, {tuple_text(out.dims)}, {tuple_text(range(last))})"
     return Made((Hole(Type(dtype, out.dims[:-1])),), converted(f"lax.eq({index}, {iota})", out.dtype))
 
 

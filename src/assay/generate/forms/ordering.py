@@ -84,3 +84,48 @@ def _median(site: Site, out: Type) -> Made:
     size = site.draw.pick((1, 3, 5, 9, 33))
     text = f"lax.index_in_dim(jnp.sort({{0}}, axis={out.rank}), {size // 2}, {out.rank}, keepdims=False)"
     return Made((Hole(out.shaped((*out.dims, size))),), text)
+
+
+@form("sort descending", "ordering", "real", weight=0.4)
+def _descending(site: Site, out: Type) -> Made | None:
+    if out.rank == 0 or out.size > 8192:
+        return None
+    return Made((Hole(out),), f"jnp.sort({{0}}, axis={site.draw.below(out.rank)}, descending=True)")
+
+
+@form("sort of three", "ordering", "any", weight=0.4, smooth=False)
+def _sort_of_three(site: Site, out: Type) -> Made | None:
+    """Two arrays in the order of the keys of a third; all three are results."""
+    if out.rank == 0 or out.size > 4096:
+        return None
+    key = out.of(site.grammar.dtype(site.draw, ("s32", "u8", "s8", "s16", "u32")))
+    other = out.of(site.grammar.dtype(site.draw))
+    axis, at = site.draw.below(out.rank), site.draw.between(1, 2)
+    carried = [other, out] if at == 2 else [out, other]
+    text = f"lax.sort(({{0}}, {{1}}, {{2}}), dimension={axis}, num_keys=1, is_stable=True)"
+    return Made((Hole(key), *map(Hole, carried)), text, parts=(key, *carried), at=at)
+
+
+@form("top_k along an axis", "ordering", "real", weight=0.4, since=(0, 10))
+def _top_k_axis(site: Site, out: Type) -> Made | None:
+    if out.rank == 0:
+        return None
+    axis = site.draw.below(out.rank)
+    if out.dims[axis] > 64:
+        return None
+    extra = site.draw.pick((0, 1, 5))
+    keys = out.shaped((*out.dims[:axis], out.dims[axis] + extra, *out.dims[axis + 1 :]))
+    text = f"lax.top_k({{0}}, {out.dims[axis]}, axis={axis})"
+    return Made((Hole(keys),), text, parts=(out, out.of("s32")))
+
+
+@form("approx_top_k", "ordering", "f32", weight=0.1, smooth=False, targets=("cpu",))
+def _approx(site: Site, out: Type) -> Made | None:
+    """Exact where nothing but a CPU is about: it sorts there."""
+    if out.rank == 0 or not 0 < out.dims[-1] <= 64:
+        return None
+    keys = out.shaped((*out.dims[:-1], out.dims[-1] + site.draw.pick((1, 5, 100))))
+    if keys.size > site.grammar.most:
+        return None
+    name = site.draw.pick(("approx_max_k", "approx_min_k"))
+    return Made((Hole(keys),), f"lax.{name}({{0}}, {out.dims[-1]})", parts=(out, out.of("s32")))

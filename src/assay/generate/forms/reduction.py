@@ -13,13 +13,16 @@ MOST = 1 << 9
 """Terms of a sum, ordinarily: the bounds of long sums of narrow types say little."""
 
 
-def spread(site: Site, out: Type, most_terms: int = MOST) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Dimensions with some more among them, and which those are."""
+def spread(
+    site: Site, out: Type, most_terms: int = MOST, filled: bool = False
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Dimensions with some more among them, and which those are. filled: whether none of these may be 0."""
     count = site.draw.weighted((1, 2, 3), (6, 9, 10))
     dims, room = list(out.dims), min(site.grammar.most // max(out.size, 1), most_terms)
     axes: list[int] = []
     for _ in range(count):
         size = site.grammar.dim(site.draw, max(room, 1))
+        size = max(size, 1) if filled else size
         at = site.draw.between(0, len(dims))
         dims.insert(at, size)
         axes = [a + (a >= at) for a in axes] + [at]
@@ -38,7 +41,9 @@ def inits(dtype: str) -> dict[str, str]:
 
 
 def _reduced(name: str, site: Site, out: Type) -> Made:
-    dims, axes = spread(site, out, 12 if name == "mul" else MOST)
+    # Nothing's greatest element is minus infinity.
+    filled = name in ("max", "min") and is_float(out.dtype)
+    dims, axes = spread(site, out, 8 if name == "mul" else MOST, filled)
     return Made(
         (Hole(out.shaped(dims)),), f"lax.reduce({{0}}, {inits(out.dtype)[name]}, lax.{name}, {tuple_text(axes)})"
     )
@@ -55,14 +60,15 @@ for _name, _results, _weight in (
 
 @form("reduce logical", "reduction", "pred", weight=1.0, smooth=False)
 def _logical(site: Site, out: Type) -> Made:
-    dims, axes = spread(site, out)
+    """Over few, or all of them come to the same."""
+    dims, axes = spread(site, out, MOST if site.draw.chance(0.2) else 3)
     name, init = site.draw.pick((("bitwise_and", "True"), ("bitwise_or", "False"), ("bitwise_xor", "False")))
     return Made((Hole(out.shaped(dims)),), f"lax.reduce({{0}}, np.array({init}), lax.{name}, {tuple_text(axes)})")
 
 
 @form("reduce bitwise", "reduction", "int", weight=0.8, smooth=False)
 def _bitwise(site: Site, out: Type) -> Made:
-    dims, axes = spread(site, out)
+    dims, axes = spread(site, out, MOST if site.draw.chance(0.2) else 3)
     name, init = site.draw.pick((("bitwise_and", "~0"), ("bitwise_or", "0"), ("bitwise_xor", "0")))
     start = f"lax.full((), np.array(0, {python(out.dtype)}))" if init == "0" else f"~np.array(0, {python(out.dtype)})"
     return Made((Hole(out.shaped(dims)),), f"lax.reduce({{0}}, {start}, lax.{name}, {tuple_text(axes)})")
@@ -71,7 +77,7 @@ def _bitwise(site: Site, out: Type) -> Made:
 @form("reduce of two", "reduction", "real", weight=0.6, smooth=False)
 def _variadic(site: Site, out: Type) -> Made:
     """Sum and greatest at once."""
-    dims, axes = spread(site, out)
+    dims, axes = spread(site, out, filled=is_float(out.dtype))
     values = inits(out.dtype)
     body = "lambda a, b: (lax.add(a[0], b[0]), lax.max(a[1], b[1]))"
     starts = f"({values['add']}, {values['max']})"
@@ -119,7 +125,7 @@ def _arg(site: Site, out: Type) -> Made | None:
     at = site.draw.between(0, out.rank)
     room = max(site.grammar.most // max(out.size, 1), 1)
     limit = {"s8": 127, "u8": 255}.get(out.dtype, 1 << 15)
-    size = max(site.grammar.dim(site.draw, min(room, limit)), 1)
+    size = max(site.grammar.dim(site.draw, min(room, limit)), 2)
     dims = (*out.dims[:at], size, *out.dims[at:])
     dtype = site.grammar.dtype(site.draw, ("s32", "s8", "u8", "s16", "f32", "bf16", "u32"))
     return Made(

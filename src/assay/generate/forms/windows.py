@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from assay.generate.expressions import clamped
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.forms.reduction import inits
-from assay.generate.types import Type, python, tuple_text
+from assay.generate.types import Type, is_float, python, tuple_text
 
 
 def _windowed(site: Site, out: Type, plain: bool = False) -> tuple[tuple[int, ...], str] | None:
@@ -36,11 +37,17 @@ def _windowed(site: Site, out: Type, plain: bool = False) -> tuple[tuple[int, ..
     return tuple(r[5] for r in rows), more
 
 
+def finite(name: str, text: str, dtype: str) -> str:
+    """A window that holds nothing but padding has an infinity for its greatest element."""
+    return clamped(text, -200, 200, dtype) if name in ("max", "min") and is_float(dtype) else text
+
+
 def _reduce_window(name: str, site: Site, out: Type) -> Made | None:
     if (found := _windowed(site, out)) is None:
         return None
     dims, more = found
-    return Made((Hole(out.shaped(dims)),), f"lax.reduce_window({{0}}, {inits(out.dtype)[name]}, lax.{name}, {more})")
+    text = f"lax.reduce_window({{0}}, {inits(out.dtype)[name]}, lax.{name}, {more})"
+    return Made((Hole(out.shaped(dims)),), finite(name, text, out.dtype))
 
 
 for _name, _results, _weight in (
@@ -74,3 +81,44 @@ def _average(site: Site, out: Type) -> Made | None:
     ones = f"lax.reduce_window(lax.full_like({{0}}, 1), np.array(0, {python(out.dtype)}), lax.add, {more})"
     total = f"lax.reduce_window({{0}}, np.array(0, {python(out.dtype)}), lax.add, {more})"
     return Made((Hole(out.shaped(dims)),), f"{total} / lax.max({ones}, np.array(1, {python(out.dtype)}))")
+
+
+@form("reduce_window of two", "windows", "f32 s32", weight=0.3, smooth=False)
+def _of_two(site: Site, out: Type) -> Made | None:
+    """Two at once."""
+    if (found := _windowed(site, out)) is None:
+        return None
+    dims, more = found
+    start = inits(out.dtype)
+    name = "add" if is_float(out.dtype) else "max"  # a window of padding alone has no greatest float
+    body = f"lambda a, b: (lax.add(a[0], b[0]), lax.{name}(a[1], b[1]))"
+    operand = Hole(out.shaped(dims))
+    text = f"lax.reduce_window(({{0}}, {{1}}), ({start['add']}, {start[name]}), {body}, {more})"
+    return Made((operand, operand), text, parts=(out, out), at=site.draw.below(2))
+
+
+@form("reduce_window by a body", "windows", "f32 s32 u8", weight=0.3, smooth=False)
+def _by_a_body(site: Site, out: Type) -> Made | None:
+    """What jax does not know as one of its own, though it is."""
+    if (found := _windowed(site, out)) is None:
+        return None
+    dims, more = found
+    name = site.draw.pick(("add", "max", "min"))
+    text = f"lax.reduce_window({{0}}, {inits(out.dtype)[name]}, lambda a, b: lax.{name}(b, a), {more})"
+    return Made((Hole(out.shaped(dims)),), finite(name, text, out.dtype))
+
+
+@form("select_and_gather_add", "windows", "f32", weight=0.15, smooth=False)
+def _select_and_gather(site: Site, out: Type) -> Made | None:
+    """The derivative of a maximum over windows along a direction."""
+    if out.rank == 0 or out.rank > 4 or out.size == 0:
+        return None
+    axis = site.draw.below(out.rank)
+    size = site.draw.pick((1, 2, 3))
+    window = [size if i == axis else 1 for i in range(out.rank)]
+    dims = tuple(d + size - 1 if i == axis else d for i, d in enumerate(out.dims))
+    ones = tuple_text([1] * out.rank)
+    pooled = f"lambda x: lax.reduce_window(x, -np.inf, lax.max, {tuple_text(window)}, {ones}, 'VALID')"
+    operand = out.shaped(dims)
+    text = f"jax.jvp({pooled}, ({{0}},), ({{1}},))"
+    return Made((Hole(operand, leaf=True), Hole(operand)), text, parts=(out, out), at=1)

@@ -1,0 +1,100 @@
+"""What a program shows of itself.
+
+A wrong value deep inside a program is not seen where what comes after it gives the same whatever it is given: a
+comparison that always holds, an index that is always clamped. Where that is likely, one more value is made a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from assay.generate.plan import LEAVES, PART, Node, Plan
+from assay.generate.types import Several
+
+ORDINARY = 0.985
+"""How likely it is that what an operation gives still differs from element to element where its operands do."""
+
+_KEPT = {
+    "compare": 0.85, "sign": 0.8, "is_finite": 0.0, "argmax": 0.8, "one hot": 0.85, "floor": 0.85, "ceil": 0.85,
+    "round away": 0.85, "round even": 0.85, "integer division": 0.85, "rem": 0.85, "rem guarded": 0.85, "clamp": 0.85,
+    "convert": 0.92, "round trip": 0.9, "through an integer": 0.85, "with a scalar": 0.93, "chained scalars": 0.85,
+    "shift": 0.9, "integer_pow": 0.93, "reduce logical": 0.8, "reduce bitwise": 0.85, "reduce_max": 0.85,
+    "reduce_min": 0.85, "reduce_mul": 0.8, "reduce with a value": 0.8, "cummax": 0.85, "cummin": 0.85, "cumprod": 0.8,
+    "max": 0.9, "min": 0.9, "and": 0.9, "or": 0.9, "mul": 0.95, "erfc": 0.9, "erf": 0.9, "logistic": 0.95, "tanh": 0.92,
+    "relu": 0.85, "take": 0.9, "gather of slices": 0.85, "take_along_axis": 0.9, "index in the middle": 0.85,
+    "scatter_set": 0.93, "scatter_mul": 0.9, "dynamic_slice": 0.95, "slice": 0.95, "sub": 0.96, "bincount": 0.9,
+    "searchsorted": 0.8, "top_k": 0.95, "igamma": 0.8, "igammac": 0.8, "betainc": 0.8, "softmax": 0.9,
+}  # fmt: skip
+_LIFTED = 0.8
+_VARIED = frozenset(
+    {"iota", "iota of", "triangle", "random bits", "random uniform", "rng_bit_generator", "cumsum of a constant"}
+)
+"""What gives different elements whatever it is given."""
+_PRODUCTS = frozenset({"mul", "dot_general", "matmul", "outer", "einsum of three", "conv_general_dilated", "and"})
+"""What one operand alone can make nothing of."""
+_OPPOSED = frozenset({"sub", "xor", "compare", "div guarded", "select"})
+"""What gives nothing new of one value twice."""
+
+
+def chances(plan: Plan, given: float = ORDINARY) -> list[float]:
+    """For each node, how likely its elements differ; 0 for one element or none. given: of a parameter."""
+    found: list[float] = []
+    for node in plan.nodes:
+        if node.type.size <= 1:
+            found.append(0.0)
+        elif not node.form:
+            found.append(given)
+        elif node.form in _VARIED:
+            found.append(0.95)
+        elif node.form in LEAVES:
+            found.append(found[node.operands[0]] if node.form == PART else 0.5 if node.form == "literal" else 0.0)
+        else:
+            found.append(_kept(node, plan, found))
+    return found
+
+
+def _kept(node: Node, plan: Plan, found: list[float]) -> float:
+    if node.form in _OPPOSED and len(set(node.operands)) < len(node.operands):
+        return 0.0
+    sizes = [plan.nodes[o].type.size for o in node.operands]
+    below = max((found[o] for o in node.operands), default=0.0)
+    if node.form in _PRODUCTS:
+        below = (
+            0.0
+            if 0 in sizes
+            else min((found[o] for o, n in zip(node.operands, sizes, strict=True) if n > 1), default=0.0)
+        )
+    if not node.bodies:
+        return _KEPT.get(node.form, ORDINARY) * below
+    if not node.operands:
+        below = ORDINARY  # of a body's own
+    shown = []
+    for body in node.bodies:
+        inside = chances(body, max(below, 0.5))
+        shown.append(max(inside[r] for r in body.results))
+    return _LIFTED * min(shown)
+
+
+def watched(plan: Plan, most: int = 3, enough: float = 0.02) -> Plan:
+    """The plan with up to `most` more results, until it is unlikely enough that each result is one value throughout."""
+    alike = chances(plan)
+    results = list(plan.results)
+
+    def unseen() -> float:
+        left = 1.0
+        for result in results:
+            left *= 1 - alike[result]
+        return left
+
+    for _ in range(most):
+        if unseen() <= enough:
+            break
+        options = [
+            (alike[i], i)
+            for i, node in enumerate(plan.nodes)
+            if i not in results and node.form not in ("", *LEAVES) and not isinstance(node.type, Several)
+        ]
+        if not options or max(options)[0] == 0:
+            break
+        results.append(max(options)[1])
+    return replace(plan, results=tuple(results))
