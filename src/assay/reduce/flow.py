@@ -14,7 +14,6 @@ from assay.reduce.edit import inlined
 from assay.reduce.focus import possible
 from assay.reduce.search import Search
 from assay.reduce.signature import invariants, pruned_call, pruned_conditional, pruned_while, with_constant
-from assay.reduce.values import seen
 
 GROWTH = 40
 """Instructions that a body in the place of a call may add: they are taken out later."""
@@ -83,7 +82,7 @@ def carries(search: Search) -> bool:
                 yield possible(partial(pruned_conditional, current, where, instruction))
             else:
                 yield possible(partial(pruned_while, current, where, instruction))
-                values = seen(current, search.policy)
+                values = search.values()
                 yield possible(partial(with_constant, current, where, instruction, values))
                 for index in invariants(module, where, instruction):
                     yield possible(partial(with_constant, current, where, instruction, values, (index,)))

@@ -17,7 +17,6 @@ from assay.hlo.shape import ArrayShape, TupleShape, compatible
 from assay.reduce.candidate import Candidate
 from assay.reduce.edit import cut, outputs, replaced, with_constants
 from assay.reduce.search import Search
-from assay.reduce.values import seen
 
 _SMALL = frozenset(("parameter", "constant", "iota", "tuple"))
 """What is as small as what would stand in its place."""
@@ -29,7 +28,7 @@ def wrong_outputs(search: Search) -> bool:
     wrong = [names[i] for i in search.known.outputs if i < len(names)]
     if len(names) == 1:
         return False
-    values = seen(current, search.policy)
+    values = search.values()
     choices = [[name] for name in dict.fromkeys((*wrong, *names))]
     if 1 < len(wrong) < len(names):
         choices.insert(1, wrong)
@@ -69,7 +68,7 @@ def _ending(candidate: Candidate, place: int, search: Search) -> Candidate | Non
     if not alive:
         return None
     words = f"the first {place} of {len(order)} instructions"
-    return possible(partial(cut, candidate, alive, (), seen(candidate, search.policy), words))
+    return possible(partial(cut, candidate, alive, (), search.values(), words))
 
 
 def _beginning(candidate: Candidate, place: int, search: Search) -> Candidate | None:
@@ -79,7 +78,7 @@ def _beginning(candidate: Candidate, place: int, search: Search) -> Candidate | 
     if not gone:
         return None
     words = f"the last {place} of {len(order)} instructions"
-    return possible(partial(cut, candidate, outputs(candidate), gone, seen(candidate, search.policy), words))
+    return possible(partial(cut, candidate, outputs(candidate), gone, search.values(), words))
 
 
 def possible(make: Callable[[], Candidate | None]) -> Candidate | None:
@@ -115,7 +114,7 @@ def _names(search: Search, computation: str) -> Sequence[str]:
 def _without(search: Search, computation: str, names: Sequence[str]) -> Candidate | None:
     current, module = search.current, search.current.module
     words = f"without {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-    values = seen(current, search.policy)
+    values = search.values()
     if computation != module.entry_name:
         return possible(partial(with_constants, current, computation, names, values, words))
     kept = _results_without(module.entry, outputs(current), set(names))

@@ -19,6 +19,7 @@ from assay.hlo.types import check_module
 from assay.journal import Journal
 from assay.reduce.candidate import Candidate
 from assay.reduce.still import Shown, as_dict, from_dict
+from assay.reduce.values import Seen, seen
 from assay.reference.policy import Policy
 from assay.reference.value import Array
 
@@ -48,6 +49,7 @@ class Search:
     best: Candidate = field(init=False)
     answers: dict[str, Shown | None] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(init=False)
+    _values: tuple[Candidate, Seen] | None = None
 
     def __post_init__(self) -> None:
         self.best = self.current
@@ -58,6 +60,12 @@ class Search:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def values(self) -> Seen:
+        """What the reference computes in `current`."""
+        if self._values is None or self._values[0] is not self.current:
+            self._values = self.current, seen(self.current, self.policy)
+        return self._values[1]
 
     def first(self, candidates: Iterable[Candidate | None], grow: int = 0) -> int | None:
         """The position of the first of `candidates` that shows it, which is `current` from then on; None where none
