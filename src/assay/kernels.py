@@ -14,7 +14,7 @@ from assay.checking import api
 from assay.checking.api import Request
 from assay.checking.bounds import Step
 from assay.emit import Order, emit
-from assay.errors import AssayError, InputError, ReferenceLimit
+from assay.errors import AssayError, InputError, ReferenceLimit, Unsupported
 from assay.hlo.module import Computation, Instruction, Module
 from assay.inputs.arguments import load_arguments
 from assay.inputs.generate import generate
@@ -198,8 +198,13 @@ def execute(
     loaded = load(files, stage)
     refuse_other(loaded.kernel, generation(request))
     operands = operands_of(dumped.module(), _instruction(dumped, files, kernel), dumped.dump.same)
-    trace = trace_of(loaded) if traced else None
-    code = lower(loaded.kernel, loaded.declared) if trace is None else trace.code
+    try:
+        trace = trace_of(loaded) if traced else None
+        code = lower(loaded.kernel, loaded.declared) if trace is None else trace.code
+    except Unsupported as missing:
+        at = f"{stage.path}: {files.name} at {stage.number:02d} {stage.label}"
+        why = f"the simulator has no meaning for it; {at} cannot be run, --stage names another"
+        raise Unsupported(str(missing), why) from missing
     given = inputs_of(operands, request)
     result = run(
         code,

@@ -122,6 +122,7 @@ BAD = {
     "no such kernel, diff": (["diff", "d", "--kernel", "nope"], "d has no kernel nope: there is k"),
     "no such source": (["run", MISSING], "no such file"),
     "wrong shapes": (["run", "d", "--inputs", "w.npz"], "has shape [4, 128], the parameter is f32[8,128]"),
+    "no meaning": (["run", "d", "--stage", "44"], "spseudo.reserve: the simulator has no meaning for it; d/"),
     "too few arrays": (["run", "d", "--inputs", "f.npz"], "f.npz has 1 arrays, k takes 2"),
     "no inputs file": (["run", "d", "--inputs", "no.npz"], "no.npz: no such file"),
     "runs for ever": (["run", "d", "--stage", "13", "--limit", "20"], None),
