@@ -33,6 +33,8 @@ from assay.toolchain.outcomes import one_line
 LOUD = (Verdict.CRASH, Verdict.HANG)
 BATCH_S = 900.0
 """Seconds after which a batch, or a triage, is given up: our own failure, and told as such."""
+REQUEST_S = 90.0
+"""Seconds of one request to the compiler: a generated program takes one, and one that hangs is not to cost an hour."""
 TRIES = 2
 """Of a batch whose process ended."""
 Telling = Callable[["Progress"], None]
@@ -150,6 +152,7 @@ def request_of(settings: Settings) -> api.Request:
         toolchain=settings.toolchain,
         options=settings.options,
         flags=settings.flags,
+        timeout_s=REQUEST_S,
         preload=Path(settings.preload) if settings.preload else None,
     )
 

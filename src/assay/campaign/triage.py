@@ -15,16 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from assay.campaign.describe import described
 from assay.campaign.screen import Suspect
 from assay.campaign.settings import Settings
 from assay.checking import api
 from assay.checking.bounds import Step
+from assay.checking.litmus import litmus
 from assay.generate.source import file
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array
 from assay.reduce import Reduced, Shown, Still, reduce
+from assay.reduce.api import results_of
+from assay.report.expected import Expected
 from assay.report.result import CaseResult
 from assay.store import finding as stored
 
@@ -77,14 +81,33 @@ def triage(
         early = early_bucket(shown)
         if full.get(early, 0) >= FULL:
             return Triaged(member.number, early, why="enough of its kind")
+        strict = litmus(module, suspect.arguments, trips=TRIPS)
+        if strict.clears(suspect.case) is False:
+            return Triaged(member.number, early, why=f"the generator's fault: {strict.words[0]}")
         budget = limits.loud_s if shown.verdict in (Verdict.CRASH, Verdict.HANG) else limits.reduce_s
         reduced = reduce(module, suspect.arguments, still, budget_s=budget, jobs=1, step=step)
         again = still(reduced.module, reduced.arguments)
+        if again is None:
+            return Triaged(member.number, early, why="its reduced form does not show it again")
+        expected, actual = results_of(reduced, request, still)
         versions = still.versions
-    if again is None:
-        return Triaged(member.number, early, why="its reduced form does not show it again")
+    masks = [_failing(one) for one in expected]
+    if (left := litmus(reduced.module, reduced.arguments, trips=TRIPS)).excuses(masks):
+        return Triaged(member.number, early, why=f"its reduced form is no fair test: {left.words[0]}")
     finding = _finding(suspect, settings, request, shown, reduced, versions, time.monotonic() - start)
-    return Triaged(member.number, early, finding, _artifacts(suspect, wide, reduced, shown))
+    artifacts = _artifacts(suspect, wide, reduced, shown)
+    step("writing and trying a test")
+    return Triaged(member.number, early, *described(finding, artifacts, reduced, expected, actual, request))
+
+
+TRIPS = 100_000
+"""Of a generated program's loops."""
+
+
+def _failing(expected: Expected) -> Array:
+    mask = np.zeros(expected.values.size, bool)
+    mask[list(expected.failing or ())] = True
+    return mask.reshape(expected.values.shape)
 
 
 FULL = 3

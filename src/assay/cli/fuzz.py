@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from assay.checking.api import TARGETS
-from assay.cli.options import Flag, Json, Option, flags_of, options_of
+from assay.cli.options import Flag, Json, Option, flags_of, options_of, seconds_of
 from assay.cli.output import deliver, refuse_json
 from assay.cli.progress import Progress as Lines
 from assay.errors import InputError
@@ -26,21 +25,6 @@ if TYPE_CHECKING:
     from assay.store.finding import Finding
 
 EVERY_S = 15.0
-_UNITS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds_of(text: str, what: str = "--time") -> float:
-    """`90s`, `30m`, `1h`, `1h30m`, or seconds."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
-    if parts and "".join(number + unit for number, unit in parts) == text:
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < float("inf"):
-        raise InputError(f"{what} {text}: write a time such as 90s, 30m, 1h or 1h30m")
-    return found
 
 
 def command(
