@@ -89,3 +89,30 @@ ENTRY e { x = f32[2] parameter(0)
         assert compared(ball, np.array([found, 0], np.float32)).outside == 0, found
     assert (len({str(found) for found in sums}) == 1) == decided
     assert (compared(ball, np.zeros(2, np.float32)).undecided == 0) == decided
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+def test_a_transform_may_overflow_before_it_is_divided_or_cancels(kind: str) -> None:
+    """An algorithm that sums first, in f32, and one that divides first."""
+    n, half = 7, 4
+    real_in, real_out = kind == "RFFT", kind == "IRFFT"
+    takes, gives = half if real_out else n, half if real_in else n
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.5, 1, (2, takes)) * np.array([[MAX], [1.0]]) + (0 if real_in else 0j)
+    x = x.astype(np.float32 if real_in else np.complex64)
+    text = f"""HloModule m
+ENTRY e {{ x = {"f32" if real_in else "c64"}[2,{takes}] parameter(0)
+  ROOT r = {"f32" if real_out else "c64"}[2,{gives}] fft(x), fft_type={kind}, fft_length={{{n}}} }}
+"""
+    ball = as_ball(evaluate(parse_module(text), [x], POLICY).value)
+    whole = {"FFT": np.fft.fft, "IFFT": np.fft.ifft, "RFFT": np.fft.rfft, "IRFFT": lambda a: np.fft.irfft(a, n)}[kind]
+    held = np.float32 if real_out else np.complex64
+    with np.errstate(all="ignore"):
+        right = whole(x.astype(np.float64 if real_in else np.complex128)).astype(held)
+        early = right.copy()
+        early[0] = np.inf
+    for result in (right, early):
+        assert compared(ball, result).outside == 0
+    wrong = right.copy()
+    wrong[1] = np.inf
+    assert compared(ball, wrong).outside == gives

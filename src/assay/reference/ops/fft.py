@@ -111,6 +111,11 @@ def _transformed(ctx: Context, instr: Instruction, a: Ball, kind: str, lengths: 
         und = np.broadcast_to(a.und.any(axis=axes, keepdims=True), dims)
     if special.any():
         und = union(und, np.broadcast_to(special, dims))
+    # A sum may overflow that is divided, or cancels, afterwards: none is larger than all terms together, nor a product
+    # with a weight than its two halves.
+    largest = 2 * doubled * np.add.reduce(np.abs(source), axis=axes, keepdims=True)
+    if (high := largest > dtype.part.max).any():
+        und = union(und, np.broadcast_to(high, dims))
     spread = None if rad is None else np.broadcast_to(rad, dims)
     return ctx.rounded(dtype, mid, spread, und, error=error)
 
