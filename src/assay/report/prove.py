@@ -125,7 +125,8 @@ def _once(folder: Path, python: str, timeout_s: float) -> Run:
 def _environment(folder: Path) -> dict[str, str]:
     ours = ("PYTHON", "XLA_", "JAX_", "LIBTPU_", "TPU_", "PYTEST_")
     env = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k != "VIRTUAL_ENV"}
-    return {**env, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(folder / "borrowed"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(folder / "borrowed"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def _outcome(report: Path, code: int, output: str) -> tuple[str, str]:
@@ -138,7 +139,8 @@ def _outcome(report: Path, code: int, output: str) -> tuple[str, str]:
             problem = case.find(tag)
             if problem is not None:
                 message = problem.get("message", "")
-                return ("failed" if tag == "failure" and message.startswith("AssertionError") else "error"), message
+                by_assertion = tag == "failure" and message.startswith(("AssertionError", "assert "))
+                return ("failed" if by_assertion else "error"), message
     if code != 0 or not cases:
         return "error", tail
     skipped = [case.find("skipped") for case in cases]

@@ -39,15 +39,16 @@ ELEMENTS = 6
 @dataclass(frozen=True, slots=True)
 class Style:
     """whole: characters of an output's values up to which all are compared. inline: of an expression that stands in its
-    user. apart: empty lines between functions.
+    user. apart: empty lines between functions. hlo: lines of HLO text; longer text is compressed.
     """
 
     whole: int
     inline: int
     apart: int = 2
+    hlo: int = 30
 
 
-STYLES = (Style(1200, INLINE), Style(120, INLINE), Style(120, 92, apart=1), Style(120, 92, apart=0))
+STYLES = (Style(1200, INLINE), Style(120, INLINE), Style(120, 92, apart=1, hlo=0), Style(120, 92, apart=0, hlo=0))
 """From the most readable to the shortest."""
 
 
@@ -173,7 +174,7 @@ def _program(order: _Order, form: str, style: Style) -> tuple[Helpers, str]:
         if order.generation is not None:
             raise Unsupported("HLO text in a test for a TPU that is not there", "jax compiles its own programs for it")
         options = [(name, option_values(value)[0]) for name, value in order.options.items()]
-        return on_cpu(repr(options).replace("'", '"')), hlo_source(order.module, budget=LINES - 30)
+        return on_cpu(repr(options).replace("'", '"')), hlo_source(order.module, budget=style.hlo)
     source: Source = lax_source(order.module, inline=style.inline)
     if order.generation is None:
         return Helpers(), source.text.rstrip()

@@ -75,6 +75,17 @@ _NARROW = (
     r"""    text = "\n".join(lines)""",
 )
 
+_ORDERS = (
+    r"""    orders = re.findall(r"\](?:\{([\d,]*))?", text.partition("\n")[0])  # of dimensions in memory""",
+    """    orders = [[int(d) for d in order.split(",") if d][::-1] for order in orders]""",
+    """    arguments = [a.transpose(order).reshape(a.shape) for a, order in zip(arguments, orders)]""",
+)
+_RESULTS = (
+    "    straight = zip(outputs, orders[len(arguments) :])",
+    "    return [np.asarray(x).reshape([x.shape[d] for d in o]).transpose(np.argsort(o)) for x, o in straight]",
+)
+"""XLA:CPU takes every argument and result for one in the order in which its dimensions are numbered."""
+
 
 def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helpers:
     """For the function `program` and a TPU that is not there. Raises Unsupported for element types of 64 bits, which
@@ -87,12 +98,15 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
     calls = [name for name in _CALLS if name.startswith("X64")] if any(d.is_complex for d in dtypes) else []
     if any(i.opcode == "gather" for c in module.computations for i in c.instructions):
         calls.append("AssumeGatherIndicesInBound")
+    entry = module.entry
+    ends = [s for shape in (entry.root.shape, *(p.shape for p in entry.parameters)) for s in leaves(shape)]
+    laid_out = any(isinstance(s, ArrayShape) and s.rank > 1 for s in ends)
     lines = (
         "def on_cpu(*arguments):",
         '    """What libtpu makes of the program ahead of time, run by XLA:CPU with no pass of its own."""',
         f'    topology = topologies.get_topology_desc(platform="tpu", topology_name="{topology}")',
         "    tpu = jax.sharding.SingleDeviceSharding(topology.devices[0])",
-        "    traced = jax.jit(program, in_shardings=tpu, out_shardings=tpu).trace(*arguments)",
+        "    traced = jax.jit(program, in_shardings=tpu, out_shardings=tpu, keep_unused=True).trace(*arguments)",
         f'    compiled = traced.lower(lowering_platforms=("tpu",)).compile({compile_options}).runtime_executable()',
         "    text = compiled.hlo_modules()[0].to_string(_hlo.HloPrintOptions.short_parsable())",
         r"""    text = re.sub(r"(\{[\d,]+):[^}]*|\{:[^}]*\}|, (is_)?cross_program\w+=\w+", r"\1", text)""",
@@ -102,12 +116,14 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
         r"""    text = re.sub(r"(?m)^.* [\w-]+-start\(.*\n", "", text)""",
         r"""    text = re.sub(r"[\w-]+-done\(([^)]+)\).*", lambda m: began[m[1]], text)""",
         *(_NARROW if any(d.is_integer and d.bits in (8, 16) for d in dtypes) else ()),
+        *(_ORDERS if laid_out else ()),
         "    hlo = _hlo.XlaComputation(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())",
         '    device, options = jax.devices("cpu")[0], _jax.CompileOptions()',
         '    options.env_option_overrides = [("xla_disable_all_hlo_passes", True)]',
         "    module, devices = _jax.mlir.xla_computation_to_mlir_module(hlo), _jax.DeviceList((device,))",
         "    loaded = device.client.compile_and_load(module, devices, options)",
-        "    return loaded.execute([jax.device_put(a, device) for a in arguments])",
+        f"    {'outputs =' if laid_out else 'return'} loaded.execute([jax.device_put(a, device) for a in arguments])",
+        *(_RESULTS if laid_out else ()),
     )
     froms = ("from jax.experimental import topologies", "from jaxlib import _hlo, _jax")
     return Helpers(frozenset(("os", "re")), froms, lines)

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from assay.errors import Unsupported
@@ -45,20 +46,29 @@ def dtype_text(dtype: DType) -> str:
 def array_text(array: Array, dtype: DType) -> str:
     """An expression of `array`, which is of dtype.numpy; it may call `unpack`."""
     array, name = np.asarray(array), dtype_text(dtype)
-    if array.ndim == 0 and not _marked(array.reshape(1), dtype):
-        return (
-            f"{name}({number_text(array, dtype)})"
-            if name.startswith("np.")
-            else f"np.array({_bare(array, dtype)}, {name})"
-        )
-    for text in _formulas(array, dtype, name):
+    text = _written(array, dtype, name)
+    if text is not None and name.startswith("jnp."):  # not all conversions of ml_dtypes are exact
+        made = eval(text, {"np": np, "jnp": ml_dtypes})
+        text = text if identical(np.asarray(made), array) else None
+    if text is not None:
         return text
-    if array.size <= INLINE and not _marked(array, dtype):
-        listed = f"np.array({_listed(array, dtype)}, {name})"
-        if len(listed) <= INLINE or array.size <= 4:
-            return listed
     data = base64.b85encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
     return f"unpack({', '.join([f'{chr(34)}{data}{chr(34)}', name, *map(str, array.shape)])})"
+
+
+def _written(array: Array, dtype: DType, name: str) -> str | None:
+    """A formula or a short list; None where there is none that gives the same bits."""
+    if _marked(array.reshape(-1), dtype):
+        return None
+    if array.ndim == 0:
+        own = name.startswith("np.")
+        return f"{name}({number_text(array, dtype)})" if own else f"np.array({_bare(array, dtype)}, {name})"
+    for text in _formulas(array, dtype, name):
+        return text
+    if array.size > INLINE:
+        return None
+    listed = f"np.array({_listed(array, dtype)}, {name})"
+    return listed if len(listed) <= INLINE or array.size <= 4 else None
 
 
 def number_text(value: Array, dtype: DType) -> str:
@@ -100,7 +110,7 @@ def _formulas(array: Array, dtype: DType, name: str) -> Iterator[str]:
         yield f"np.zeros({shape}, {name})"
         return
     flat = array.reshape(-1)
-    if identical(array, np.broadcast_to(flat[0], array.shape)) and array.size > 1 and not _marked(flat[:1], dtype):
+    if identical(array, np.broadcast_to(flat[0], array.shape)) and array.size > 1:
         number = _bare(flat[0], dtype)
         yield f"np.zeros({shape}, {name})" if number in ("0", "False") else f"np.full({shape}, {number}, {name})"
     if array.size < 5 or dtype.kind == "pred" or dtype.is_complex:
@@ -112,7 +122,8 @@ def _formulas(array: Array, dtype: DType, name: str) -> Iterator[str]:
 
 def _progression(array: Array, dtype: DType, name: str, reshape: str) -> Iterator[str]:
     flat = array.reshape(-1).astype(np.float64)
-    start, step = flat[0], flat[1] - flat[0]
+    with np.errstate(all="ignore"):
+        start, step = flat[0], flat[1] - flat[0]
     if not (np.isfinite(step) and 0 < abs(step) < EXACT and abs(start) < EXACT and abs(start / step) < EXACT):
         return
     if start != np.trunc(start):
