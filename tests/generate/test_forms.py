@@ -85,7 +85,7 @@ FORMS = [f for f in REGISTRY.forms.values() if f.since <= WIDE.jax]
 def jaxprs(form: Form) -> list[Any]:
     found = []
     for dtype in sorted(form.results):
-        for dims in DIMS if dtype in ("f32", "s32", "c64") else DIMS[len(found) % 3 :: 3]:
+        for dims in DIMS if dtype == "f32" else DIMS[len(found) % 4 :: 4]:
             plan = alone(form, Type(dtype, dims), Draw(generator("form", form.name, dtype, dims)))
             if plan is not None:
                 found.append(traced(plan))
@@ -125,12 +125,23 @@ OUT_OF_SCOPE = {
 }
 
 
+# What tracing takes away again, so that no jaxpr has it: the primitive and the form that stands for it.
+TRACED_AWAY = {
+    "all_gather": "all_gather over vmap",
+    "all_to_all": "all_to_all over vmap",
+    "axis_index": "axis_index over vmap",
+    "ppermute": "ppermute over vmap",
+    "stage": "stage",
+}
+
+
 def test_every_primitive_of_lax_is_reached_or_left_out_for_a_reason() -> None:
     found: Counter[str] = Counter()
     for form in FORMS:
         for jaxpr in jaxprs(form):
             primitives(jaxpr.jaxpr, found)
     public = {getattr(space, n).name for space in (lax, lax.linalg) for n in dir(space) if n.endswith("_p")}
-    missing = public - set(found) - set(OUT_OF_SCOPE)
+    names = {form.name for form in FORMS}
+    missing = public - set(found) - set(OUT_OF_SCOPE) - {p for p, form in TRACED_AWAY.items() if form in names}
     assert not missing
     assert not set(OUT_OF_SCOPE) & set(found)

@@ -173,6 +173,18 @@ def _householder(site: Site, out: Type) -> Made | None:
     return Made((Hole(out), Hole(factors)), "lax.linalg.householder_product(jnp.sin({0}), jnp.sin({1}))")
 
 
+@form("ormqr", "linear_algebra", "f32 f64", weight=0.05, smooth=False, targets=CPU, since=(0, 12))
+def _ormqr(site: Site, out: Type) -> Made | None:
+    """A matrix multiplied by the orthogonal factor of another, which is kept as reflections."""
+    if (found := matrix(out)) is None or out.rank != 2:
+        return None
+    rows = found[0]
+    factors = site.draw.between(1, rows)
+    holes = (Hole(out.shaped((rows, factors))), Hole(out.shaped((factors,))), Hole(out))
+    how = f"left=True, transpose={site.draw.chance(0.5)}"
+    return Made(holes, f"lax.linalg.ormqr(jnp.sin({{0}}), jnp.sin({{1}}), {{2}}, {how})")
+
+
 @form("symmetric_product", "linear_algebra", "f32 f64", weight=0.06, smooth=False, targets=CPU, since=(0, 5))
 def _symmetric_product(site: Site, out: Type) -> Made | None:
     if (n := square(out)) is None:
