@@ -10,34 +10,39 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from assay.campaign.describe import described
+from assay.campaign.guilty import guilty_piece, known_by
 from assay.campaign.screen import Suspect
 from assay.campaign.settings import Settings
 from assay.checking import api
 from assay.checking.bounds import Step
 from assay.checking.litmus import litmus
+from assay.errors import AssayError
 from assay.generate.source import file
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
+from assay.isolate.executable import BELOW
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array
 from assay.reduce import Reduced, Shown, Still, reduce
 from assay.reduce.api import results_of
+from assay.reduce.still import program_of
 from assay.report.expected import Expected
 from assay.report.result import CaseResult
 from assay.store import finding as stored
+from assay.toolchain import WorkerDied
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """reduce_s: for making one program small; loud_s: where it crashes, which everybody notices."""
 
-    reduce_s: float = 90.0
+    reduce_s: float = 120.0
     loud_s: float = 30.0
 
 
@@ -78,7 +83,8 @@ def triage(
         shown = still(module, suspect.arguments)
         if shown is None:
             return Triaged(member.number, "", why="not seen a third time, in a fresh process")
-        early = early_bucket(shown)
+        blamed = _blamed(still, module, suspect.arguments, shown)
+        early = early_bucket(blamed)
         if full.get(early, 0) >= FULL:
             return Triaged(member.number, early, why="enough of its kind")
         strict = litmus(module, suspect.arguments, trips=TRIPS)
@@ -90,14 +96,33 @@ def triage(
         if again is None:
             return Triaged(member.number, early, why="its reduced form does not show it again")
         expected, actual = results_of(reduced, request, still)
+        blamed = _blamed(still, reduced.module, reduced.arguments, replace(again, pass_=shown.pass_))
         versions = still.versions
     masks = [_failing(one) for one in expected]
     if (left := litmus(reduced.module, reduced.arguments, trips=TRIPS)).excuses(masks):
         return Triaged(member.number, early, why=f"its reduced form is no fair test: {left.words[0]}")
-    finding = _finding(suspect, settings, request, shown, reduced, versions, time.monotonic() - start)
+    finding = _finding(suspect, settings, request, blamed, reduced, versions, time.monotonic() - start)
     artifacts = _artifacts(suspect, wide, reduced, shown)
     step("writing and trying a test")
     return Triaged(member.number, early, *described(finding, artifacts, reduced, expected, actual, request))
+
+
+def _blamed(still: Still, module: Module, arguments: Sequence[Array], shown: Shown) -> Shown:
+    """With the piece that is wrong, where the passes are right and it is the code that is not."""
+    if shown.pass_ != BELOW or api.generation_of(still.request.target) is not None:
+        return shown
+    worker = still.workers.get()
+    try:
+        program = program_of(module, arguments, still.request)
+        piece = guilty_piece(program, arguments, worker, still.request, still.settings)
+    except (AssayError, WorkerDied):
+        return shown  # it stays put down to code generation
+    finally:
+        still.workers.put(worker)
+    if piece is None:
+        return replace(shown, opcodes=known_by(module))
+    by = f" ({piece.library})" if piece.library else ""
+    return replace(shown, pass_=f"{shown.pass_}{by}", opcodes=piece.opcodes)
 
 
 TRIPS = 100_000
@@ -124,7 +149,7 @@ def _finding(
     seconds: float,
 ) -> stored.Finding:
     case = suspect.case
-    opcodes = reduced.still.opcodes or frozenset(_opcodes(reduced.module))
+    opcodes = shown.opcodes or known_by(reduced.module)
     wrong = [output for output in case.outputs if output.outside]
     culprit = stored.Culprit(
         pass_name=shown.pass_,
@@ -146,13 +171,6 @@ def _finding(
         outside=sum(output.outside for output in wrong),
         elements=sum(output.elements for output in case.outputs),
     )
-
-
-_QUIET = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "call", "fusion"))
-
-
-def _opcodes(module: Module) -> set[str]:
-    return {i.opcode for c in module.computations for i in c.instructions} - _QUIET
 
 
 def _artifacts(suspect: Suspect, wide: bool, reduced: Reduced, shown: Shown) -> dict[str, bytes]:
