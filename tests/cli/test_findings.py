@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import sys
@@ -158,12 +159,38 @@ def test_verify(assay, ids):
     whys = {names[v["finding"]]: v["why"] for v in found["verifications"]}
     assert "no program" in whys["nothing"]
     assert whys["broken"]
+    assert "/" not in whys["broken"]  # not where it lay meanwhile
     assert assay("verify", "--toolchain", "host", ids["fixed"])[0] == 0
     assert assay("verify", "--toolchain", "host", ids["nothing"])[0] == 2
     code, out, _ = assay("verify", "--toolchain", "host", "--missing")
     assert (code, out) == (0, "nothing to verify\n")
     assert "still there (host)" in assay("list")[1]
     assert "fixed" in assay("show", ids["fixed"])[1]
+
+
+def test_a_lost_artifact_costs_one_finding(assay, ids, tmp_path):
+    with open_store(tmp_path / "assay-findings") as store:
+        digest = store.get(ids["still"]).artifacts["reduced_inputs.npz"]
+    folder = tmp_path / "assay-findings" / "artifacts" / "sha256" / digest[:2]
+    shared = (folder / digest).read_bytes()
+    (folder / digest).write_bytes(b"damaged")
+    code, out, _ = assay("verify", "--toolchain", "host", "--json", "-", ids["still"], ids["fixed"])
+    found = {v["finding"]: v for v in json.loads(out)["verifications"]}
+    assert code == 2
+    assert found[ids["still"]]["standing"] == "unverified"
+    assert "not what was stored" in found[ids["still"]]["why"]
+    (folder / digest).write_bytes(shared)
+    assert assay("verify", "--toolchain", "host", ids["still"])[0] == 1
+
+
+def test_a_target_that_the_toolchain_has_not_is_unverified(assay, ids, tmp_path):
+    with open_store(tmp_path / "assay-findings") as store:
+        other = dataclasses.replace(finding("tpu"), target="gpu")
+        store.add(other, {"module.hlo": POWER.encode()})
+    code, out, _ = assay("verify", "--toolchain", "host", "--json", "-", "--target", "gpu")
+    (found,) = json.loads(out)["verifications"]
+    assert (code, found["standing"]) == (2, "unverified")
+    assert "no target" in found["why"]
 
 
 @pytest.mark.parametrize(

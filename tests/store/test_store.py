@@ -195,6 +195,7 @@ def test_verifications(store):
     ):
         assert standing_of(found, verdict, klass) is standing
         store.verified(Verification(found.id, "jax==0.12.0.1", "jax 0.12.0.1", verdict, klass, standing, at=at))
+    assert standing_of(found, Verdict.NONDETERMINISTIC, None) is Standing.STILL
     assert [v.standing for v in store.verifications(found.id)][:2] == [Standing.STILL, Standing.FIXED]
     assert len(store.verifications()) == 6
     with pytest.raises(StoreError):

@@ -37,7 +37,9 @@ def show_list(findings: Sequence[Finding], latest: dict[str, Verification], cons
     if not findings:
         console.print("no findings")
         return
-    table = Table("id", "severity", "class", "bucket", "target", "toolchain", "wrong", "last seen", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("id", "severity", "class", "bucket", "target", "toolchain", "wrong", "verified"):
+        table.add_column(name, overflow="fold", no_wrap=name == "id")
     for finding in findings:
         seen = latest.get(finding.id)
         table.add_row(
@@ -59,7 +61,8 @@ def show_buckets(buckets: Sequence[Bucket], console: Console) -> None:
     if not buckets:
         console.print("no findings")
         return
-    table = Table("bucket", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("bucket", overflow="fold")
     for name in ("programs", "stored"):
         table.add_column(name, justify="right")
     for name in ("first seen", "last seen", ""):

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from assay.checking import api
 from assay.checking.bounds import Step
-from assay.errors import AssayError, StoreError, ToolchainError
+from assay.errors import AssayError, ToolchainError
 from assay.oracle.verdict import FINDINGS, MismatchClass, Verdict, most_severe
 from assay.report.result import CaseResult
 from assay.store.api import Store
@@ -29,7 +30,7 @@ from assay.store.finding import (
     Verification,
     standing_of,
 )
-from assay.toolchain import Worker
+from assay.toolchain import Worker, resolve
 
 PAIRS = ((REDUCED, REDUCED_INPUTS), (MODULE, INPUTS))
 """A reproducer and its inputs, the quicker one first."""
@@ -45,8 +46,9 @@ def verify(
     """What each finding is under `toolchain` (as `--toolchain` takes it), recorded as it comes, by target.
 
     base: limits of a judgement; what a finding has of its own takes its place. Raises ToolchainError where the
-    toolchain cannot be had; what goes wrong with a single finding leaves it unverified.
+    toolchain cannot be had; what goes wrong with a target, or a single finding, leaves it unverified.
     """
+    resolve(toolchain, progress=step)
     ordered = sorted(findings, key=_compiler)
     for _, group in groupby(ordered, key=_compiler):
         members = list(group)
@@ -54,26 +56,31 @@ def verify(
         request = replace(
             base, target=first.target, toolchain=toolchain, flags=first.flags, through=first.through, inputs=None
         )
-        with api.open_worker(request, step) as (worker, versions):
-            words = api.words(versions)
+        try:
+            with api.open_worker(request, step) as (worker, versions):
+                while members:
+                    judge = partial(_judged, store, members[0], request, worker, versions, step)
+                    yield _recorded(store, members[0], toolchain, api.words(versions), judge)
+                    members.pop(0)
+        except ToolchainError as error:  # it has no such target
             for finding in members:
-                start = time.monotonic()
-                step(f"finding {finding.id}")
-                verdict, klass, why = _judged(
-                    store, finding, replace(request, options=finding.options), worker, versions, step
-                )
-                found = Verification(
-                    finding.id,
-                    toolchain,
-                    words,
-                    verdict,
-                    klass,
-                    standing_of(finding, verdict, klass),
-                    why,
-                    seconds=round(time.monotonic() - start, 3),
-                )
-                store.verified(found)
-                yield found
+                yield _recorded(store, finding, toolchain, "", partial(_untold, str(error)))
+
+
+Judged = tuple[Verdict, MismatchClass | None, str]
+
+
+def _recorded(store: Store, finding: Finding, toolchain: str, words: str, judge: Callable[[], Judged]) -> Verification:
+    start = time.monotonic()
+    verdict, klass, why = judge()
+    standing, seconds = standing_of(finding, verdict, klass), round(time.monotonic() - start, 3)
+    found = Verification(finding.id, toolchain, words, verdict, klass, standing, why, seconds=seconds)
+    store.verified(found)
+    return found
+
+
+def _untold(why: str) -> Judged:
+    return Verdict.UNVERIFIED, None, why
 
 
 def _compiler(finding: Finding) -> tuple[str, tuple[str, ...], str]:
@@ -87,21 +94,22 @@ def _judged(
     worker: Worker,
     versions: dict[str, str | None],
     step: Step,
-) -> tuple[Verdict, MismatchClass | None, str]:
+) -> Judged:
     """The first reproducer that is wrong speaks for the finding; where none is, the one that says least."""
+    step(f"finding {finding.id}")
     cases: list[CaseResult] = []
     with tempfile.TemporaryDirectory(prefix="assay-verify-") as folder:
         try:
             for source, inputs in _reproducers(store, finding, Path(folder)):
-                own = replace(request, inputs=inputs)
+                own = replace(request, options=finding.options, inputs=inputs)
                 for program in api.read_programs(str(source), own, worker):
                     cases += api.judged_cases(program, own, worker, versions, step)
                 if any(case.verdict in FINDINGS for case in cases):
                     break
-        except (StoreError, ToolchainError):
+        except ToolchainError:
             raise
         except AssayError as error:
-            cases.append(CaseResult(finding.id, "", Verdict.UNVERIFIED, str(error)))
+            cases.append(CaseResult(finding.id, "", Verdict.UNVERIFIED, str(error).replace(f"{folder}/", "")))
     verdict = most_severe(case.verdict for case in cases)
     if not cases:
         return verdict, None, "the finding has no program stored with it"
