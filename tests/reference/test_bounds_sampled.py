@@ -134,3 +134,20 @@ def test_a_rounding_makes_values_equal_where_a_draw_never_does(dtype, low, high,
     assert compare_output(ball, want, shape).outside == 0
     assert ball.rad is not None
     assert ball.rad.any(), "next to the step either is right"
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e200, 1e300])
+@pytest.mark.filterwarnings("error")
+def test_bounds_of_the_largest_and_the_smallest_values(size):
+    """Squares overflow and quotients too: the radius is a number all the same, and says something."""
+    x = np.array([size, 2 * size, 1.0])
+    text = "HloModule m\nENTRY e { x = f64[3] parameter(0)\n c = f64[3] cbrt(x)\n y = f64[3] multiply(c, c)\n"
+    module = parse_module(f"{text} ROOT z = f64[3] multiply(y, x) }}")
+    sampling = Sampling(module, [x], POLICY)
+    for _ in range(12):
+        sampling.more()
+    (ball,) = sampling.bounds()
+    assert not np.isnan(ball.rad).any()
+    shape = module.entry.root.shape
+    with np.errstate(all="ignore"):
+        assert compare_output(ball, np.cbrt(x) ** 2 * x, shape).outside == 0

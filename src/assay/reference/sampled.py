@@ -167,9 +167,11 @@ def _bound(spread: _Spread, runs: int, lifted: bool = True) -> Ball:
     size = np.where(finite, np.abs(centre.mid), 0.0)
     deviation = np.sqrt(spread.squares / runs)
     moved = finite & (size > 0) & (deviation > 0)
+    moved &= np.isfinite(deviation)  # the squares of the largest values overflow
     if lifted and moved.any():
         absolute = np.median(deviation[moved])
-        relative = np.median(deviation[moved] / size[moved])
+        with np.errstate(over="ignore"):  # of the smallest ones
+            relative = np.median(deviation[moved] / size[moved])
         deviation = np.clip(np.maximum(absolute, relative * size) * FLOOR, deviation, LIFT * deviation)
     # One rounding at the output is always granted.
     rad = np.maximum(SAFETY * deviation, LARGEST * spread.largest) + 2 * unit_roundoff(centre.dtype) * size
