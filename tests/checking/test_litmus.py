@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from assay.checking.litmus import State, litmus, litmus_dict
 from assay.checking.litmus.run import LOOP, STATIC, VALUED
-from assay.contracts import BY_NAME, CONTRACTS, DEFINED, asked_of
+from assay.contracts import BY_NAME, CONTRACTS, DEFINED, Decided, asked_of
 from assay.hlo.opcodes import ARITY
 from assay.hlo.parse import parse_module
 from assay.oracle.verdict import Verdict
@@ -242,6 +244,17 @@ def test_the_table_covers_every_precondition():
         assert contract.source
     for defined in DEFINED:
         assert set(defined.opcodes) <= set(ARITY)
+
+
+def test_the_page_has_the_table():
+    page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text()
+    rows = [line.split("|")[1:5] for line in page.splitlines() if line.startswith("| `")]
+    told = {
+        name.strip(" `"): (how.split(), end.strip()) for name, _, how, end in (row for row in rows if len(row) == 4)
+    }
+    for contract in CONTRACTS:
+        how = [{Decided.STATICALLY: "s", Decided.ON_INPUTS: "i", Decided.BY_TRIAL: "t"}[d] for d in contract.decided]
+        assert told[contract.name] == (how, str(contract.strength))
 
 
 # ---- what reaches an output
