@@ -9,6 +9,17 @@ from assay.generate.forms import NAMES
 from assay.generate.grammar import Grammar, for_target
 from assay.generate.grow import grow
 from assay.generate.plan import Plan
-from assay.generate.programs import Generated, generated
+from assay.generate.programs import Generated, from_template, generated
 
-__all__ = ["NAMES", "Draw", "Generated", "Grammar", "Plan", "for_target", "generated", "generator", "grow"]
+__all__ = [
+    "NAMES",
+    "Draw",
+    "Generated",
+    "Grammar",
+    "Plan",
+    "for_target",
+    "from_template",
+    "generated",
+    "generator",
+    "grow",
+]

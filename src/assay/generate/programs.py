@@ -9,7 +9,11 @@ from assay.generate.draw import Draw, generator
 from assay.generate.grammar import Grammar
 from assay.generate.grow import grow
 from assay.generate.plan import Plan
+from assay.generate.template import Template, planned
 from assay.generate.watched import watched
+
+OPERATIONS = 10
+"""Of a program where nobody says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +32,14 @@ def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int
     count = draw.pick(grammar.roots)
     roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
     plan = grow(draw, grammar, roots, operations, more=True)
+    return Generated(watched(plan), tuple(draw.made))
+
+
+def from_template(template: Template, grammar: Grammar, key: str, choices: Sequence[int] = ()) -> Generated:
+    """A program of a template; see `generated`. grammar: what the template leaves open."""
+    own = template.grammar(grammar)
+    if not template.steps:
+        return generated(own, key, template.operations or OPERATIONS, choices)
+    draw = Draw(generator(key), choices)
+    plan = planned(template, draw, own)
     return Generated(watched(plan), tuple(draw.made))
