@@ -17,6 +17,7 @@ from assay.cli import (
     policies,
     reduce,
     summarize,
+    templates,
     toolchain,
 )
 
@@ -38,4 +39,5 @@ app.command("doctor")(doctor.command)
 app.command("policies")(policies.command)
 app.add_typer(findings.app, name="findings")
 app.add_typer(llo.app, name="llo")
+app.add_typer(templates.app, name="templates")
 app.add_typer(toolchain.app, name="toolchain")
