@@ -12,12 +12,12 @@ from jax import lax
 from xla_cpu import hlo_text, run_hlo
 
 from assay.hlo.parse import parse_module
-from assay.hlo.shape import ArrayShape
+from assay.hlo.shape import DTYPES, ArrayShape
 from assay.oracle.compare import compare_output
 from assay.reference.evaluator import evaluate
 from assay.reference.policy_tpu import TPU_V5E
-from assay.reference.sampled import Sampling
-from assay.reference.value import as_ball
+from assay.reference.sampled import Sampling, _bound, _Spread
+from assay.reference.value import Ball, as_ball
 
 LAYERS = 10
 
@@ -136,18 +136,13 @@ def test_a_rounding_makes_values_equal_where_a_draw_never_does(dtype, low, high,
     assert ball.rad.any(), "next to the step either is right"
 
 
-@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e200, 1e300])
 @pytest.mark.filterwarnings("error")
-def test_bounds_of_the_largest_and_the_smallest_values(size):
-    """Squares overflow and quotients too: the radius is a number all the same, and says something."""
-    x = np.array([size, 2 * size, 1.0])
-    text = "HloModule m\nENTRY e { x = f64[3] parameter(0)\n c = f64[3] cbrt(x)\n y = f64[3] multiply(c, c)\n"
-    module = parse_module(f"{text} ROOT z = f64[3] multiply(y, x) }}")
-    sampling = Sampling(module, [x], POLICY)
-    for _ in range(12):
-        sampling.more()
-    (ball,) = sampling.bounds()
+@pytest.mark.parametrize("mid", [5e-324, 1e-310, 1.0, 1e308])
+@pytest.mark.parametrize("squares", [1e-300, 1.0, 1e300, np.inf])
+def test_a_spread_of_any_size_gives_a_radius_that_is_a_number(mid, squares):
+    """Squares overflow, and quotients by the smallest values."""
+    centre = Ball(DTYPES["f64"], np.array([mid, 1.0, mid]))
+    largest = np.sqrt(np.full(3, squares))
+    (ball,) = [_bound(_Spread(centre, largest, np.full(3, squares), np.zeros(3, bool)), 12)]
     assert not np.isnan(ball.rad).any()
-    shape = module.entry.root.shape
-    with np.errstate(all="ignore"):
-        assert compare_output(ball, np.cbrt(x) ** 2 * x, shape).outside == 0
+    assert (ball.rad >= largest).all()
