@@ -76,3 +76,16 @@ def test_f16_has_its_subnormals() -> None:
       ROOT m = f16[1] multiply(p, b)"""
     found = value(body, np.array([2.0**-20], np.float16), flushed=True, balls=False)
     assert found.mid[0] == 2.0**-21
+
+
+@pytest.mark.parametrize("balls", [True, False])
+@pytest.mark.parametrize("flushed", [True, False])
+def test_an_infinite_part_leaves_the_flushed_one_alone(flushed: bool, balls: bool) -> None:
+    """A product with 1j is NaN beside an infinity."""
+    z = np.array([complex(np.inf, 1e-39), complex(1e-39, -np.inf), complex(-np.inf, np.inf)], np.complex64)
+    found = value("x = c64[3] parameter(0)\n  ROOT r = c64[3] copy(x)", z, flushed=flushed, balls=balls)
+    assert found.mid.real.tolist()[0] == np.inf
+    assert found.mid.real.tolist()[2] == -np.inf
+    assert found.mid.imag.tolist()[1:] == [-np.inf, np.inf]
+    assert not np.isnan(found.mid.real).any()
+    assert not np.isnan(found.mid.imag).any()

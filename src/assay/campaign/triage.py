@@ -83,6 +83,10 @@ def triage(
         shown = still(module, suspect.arguments)
         if shown is None:
             return Triaged(member.number, "", why="not seen a third time, in a fresh process")
+        if shown.verdict == Verdict.MISMATCH and not shown.pass_:
+            return Triaged(
+                member.number, "", why="wrong, and neither a pass nor the code is to blame: look at it by hand"
+            )
         blamed = _blamed(still, module, suspect.arguments, shown)
         early = early_bucket(blamed)
         if full.get(early, 0) >= FULL:

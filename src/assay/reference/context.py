@@ -23,7 +23,7 @@ from assay.reference.rounding import drawn_bound, settled, stored
 from assay.reference.rounding import flushes as flushes
 from assay.reference.rounding import smallest_normal as smallest_normal
 from assay.reference.rounding import unit_roundoff as unit_roundoff
-from assay.reference.value import Array, Ball, Value, held_dtype, round_to, total, union
+from assay.reference.value import Array, Ball, Value, held_dtype, joined, round_to, total, union
 
 Call = Callable[[str, Sequence[Value]], Value]
 
@@ -135,7 +135,7 @@ class Context:
             return ball
         if self.flushed:
             kept = [np.where(mask, np.copysign(0.0, part), part) for mask, part in zip(small, parts, strict=True)]
-            return Ball(dtype, kept[0] if len(kept) == 1 else kept[0] + 1j * kept[1], None, ball.und)
+            return Ball(dtype, kept[0] if len(kept) == 1 else joined(*kept), None, ball.und)
         if self.rng is None:
             off = [np.where(mask, 2 * least, 0.0) for mask in small]
             return Ball(dtype, mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
@@ -148,7 +148,7 @@ class Context:
             np.where(mask & (self.rng.random(mask.shape) < self._flush_share), np.copysign(0.0, part), part)
             for mask, part in zip(small, parts, strict=True)
         ]
-        return Ball(dtype, kept[0] if len(kept) == 1 else kept[0] + 1j * kept[1], None, ball.und)
+        return Ball(dtype, kept[0] if len(kept) == 1 else joined(*kept), None, ball.und)
 
     def rounded(
         self,
@@ -202,7 +202,7 @@ class Context:
             if self.rng is None and not (rad is None and error is None):
                 return mid, rad, error
             re, im = (np.where(np.abs(part) < least, np.copysign(0.0, part), part) for part in (mid.real, mid.imag))
-            return re + 1j * im, rad, error
+            return joined(re, im), rad, error
         small = (mid < least) & (mid > -least)
         if not small.any():
             return mid, rad, error

@@ -190,7 +190,8 @@ def _tanh(z: Array) -> Array:
 
 
 def _tan(z: Array) -> Array:
-    return -1j * _tanh(1j * z)
+    turned = _tanh(joined(-z.imag, z.real))
+    return joined(turned.imag, -turned.real)
 
 
 def _logistic(z: Array) -> Array:
@@ -245,7 +246,7 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt":         Function(np.sqrt, _reach_sqrt, lambda z: z),
     "rsqrt":        Function(lambda z: 1 / np.sqrt(z), _reach_rsqrt, lambda z: z),
     "tanh":         Function(_tanh, _reach_tanh),
-    "tan":          Function(_tan, lambda z, r, f: _reach_tanh(1j * z, r, f)),
+    "tan":          Function(_tan, lambda z, r, f: _reach_tanh(joined(-z.imag, z.real), r, f)),
     "logistic":     Function(_logistic, lambda z, r, f: _reach_tanh(z / 2, r / 2, f) / 2),
     "sine":         Function(np.sin, _reach_sin),
     "cosine":       Function(np.cos, _reach_cos),
