@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from assay.report.prove import Proof, prove
 from assay.report.pytest_file import Form, pytest_file
 from assay.toolchain import Toolchain
 
-Expect = Callable[[Sequence[Array]], list[Expected]]
-"""What the program must give on some arguments, with the elements that the compiler got wrong."""
+Expect = Callable[[Sequence[Array]], tuple[list[Expected], list[Array]]]
+"""What the program must give on some arguments, with the elements that the compiler got wrong; and what it gave."""
 
 LONG = 900
 """Characters of an argument from which on others are tried in its place."""
@@ -65,37 +66,40 @@ def emitted(
     runs: int = 3,
     timeout_s: float = 300.0,
 ) -> Emitted:
-    """The first test that fails `runs` times in `bad`, and passes `runs` times in `good` where that is given.
+    """The first test that fails `runs` times in `bad`, giving there what was seen, and passes `runs` times in `good`
+    where that is given.
 
     The options are those of `assay.report.pytest_file.pytest_file`. Raises NoTest where there is none, ToolchainError.
     """
     why: list[str] = []
     for values, spelled in simpler(module, arguments):
-        expected = expect(values)
+        expected, actual = expect(values)
         if not any(e.failing for e in expected):
             why.append("the compiler is right on inputs that can be written down")
             continue
         for form in forms:
+            write = partial(
+                pytest_file,
+                module,
+                values,
+                title=title,
+                target=target,
+                toolchain=toolchain,
+                note=note,
+                options=options,
+                flags=flags,
+                form=form,
+                spelled=spelled,
+            )
             try:
-                text = pytest_file(
-                    module,
-                    values,
-                    expected,
-                    title=title,
-                    target=target,
-                    toolchain=toolchain,
-                    note=note,
-                    options=options,
-                    flags=flags,
-                    form=form,
-                    spelled=spelled,
-                )
+                text, as_seen = write(expected), write(seen(expected, actual))
             except (Unsupported, InputError) as error:
                 why.append(f"{form}: {error}")
                 continue
             wrong = prove(text, bad, runs, timeout_s)
-            if not wrong.fails:
-                why.append(f"{form}: {wrong}")
+            same = prove(as_seen, bad, 1, timeout_s) if wrong.fails else wrong
+            if not (wrong.fails and same.passes):
+                why.append(f"{form}: {same}, for other results than were seen" if wrong.fails else f"{form}: {wrong}")
                 continue
             right = None if good is None else prove(text, good, runs, timeout_s)
             if right is None or right.passes:
@@ -104,16 +108,45 @@ def emitted(
     raise NoTest(f"{module.name}: no test of it: {'; '.join(dict.fromkeys(why))}")
 
 
+def seen(expected: Sequence[Expected], actual: Sequence[Array]) -> list[Expected]:
+    """Bounds around what a compiler gave, that leave out what is right: a test with these passes where it fails for the
+    reason for which it was written. At each element as far from the result as that from the nearest right one, halved.
+    """
+    found = []
+    for e, array in zip(expected, actual, strict=True):
+        wide = np.complex128 if np.iscomplexobj(e.low) else np.float64
+        got = np.asarray(array).astype(wide)
+        parts = zip(*(_parts(np.asarray(a).astype(wide)) for a in (got, e.low, e.high)), strict=True)
+        whole = np.asarray(array).dtype.kind in "biu"
+        ends = [_around(g, least, most, whole) for g, least, most in parts]
+        low, high = (e_[0] if wide is np.float64 else e_[0] + 1j * e_[1] for e_ in zip(*ends, strict=True))
+        found.append(Expected(got, low, high, e.failing))
+    return found
+
+
+def _parts(values: Array) -> tuple[Array, ...]:
+    return (values.real, values.imag) if np.iscomplexobj(values) else (values,)
+
+
+def _around(got: Array, low: Array, high: Array, whole: bool) -> tuple[Array, Array]:
+    """whole: whether numbers are, so that what was seen is met or not."""
+    with np.errstate(all="ignore"):
+        gap = np.maximum(np.maximum(low - got, got - high), 0.0) / 2
+        gap = np.where(np.isfinite(gap) & (not whole), gap, 0.0)
+        inside = (low <= got) & (got <= high)
+        return np.where(inside, low, got - gap), np.where(inside, high, got + gap)
+
+
 def expecting(module: Module, target: Target, settings: Settings, step: Step = lambda _: None) -> Expect:
     """From the reference's bounds, as `judge` weighs them, and what the target gives. Raises what they raise."""
 
-    def expect(arguments: Sequence[Array]) -> list[Expected]:
+    def expect(arguments: Sequence[Array]) -> tuple[list[Expected], list[Array]]:
         outputs, _ = target.outputs(arguments, settings.options, {}, step, False)
         bounds = Bounds(module, arguments, settings, step)
         weighed = weigh(bounds, outputs)
         if weighed.outside:
             weighed = weigh_again(bounds, outputs, weighed)
-        return expected_of(module, weighed.balls, outputs)
+        return expected_of(module, weighed.balls, outputs), outputs
 
     return expect
 

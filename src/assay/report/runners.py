@@ -1,9 +1,10 @@
 """The helpers that an emitted test carries: how it has its program compiled and run.
 
-Lines of Python that import only jax, numpy and the standard library. Known (jaxlib 0.4.30 to 0.12.0.1): bindings moved
-from xla_extension to _jax and _hlo, and `compile` became `compile_and_load`. A module that a TPU's compiler made runs
-on XLA:CPU with all passes off once layouts and memory spaces of the TPU are gone and fusions are calls; with passes on
-XLA:CPU would do to it what is under test.
+Lines of Python that import only jax, numpy and the standard library. Known: jaxlib's bindings moved from xla_extension
+to _jax and _hlo, and `compile` became `compile_and_load` (0.4.30 to 0.12.0.1). A module that a TPU's compiler made can
+take the place of XLA:CPU's own after that's last pass (jax >= 0.10.2), schedule and order of dimensions in memory as
+they are: tiles and memory spaces must be gone, fusions be calls, and nothing be asynchronous. XLA:CPU then has no
+kernel for a scatter, and makes nothing good of operations that take f32 and give bf16, which libtpu likes.
 """
 
 from __future__ import annotations
@@ -61,9 +62,12 @@ _CALLS = {
     "X64SplitHigh": "imag",
     "X64Combine": "complex",
     "AssumeGatherIndicesInBound": "copy",
+    "AllocateBuffer": "iota",
 }
-"""Custom calls by which libtpu writes plain functions; the first three of complex numbers."""
-_CALL = r"""    text = re.sub(r'custom-call\((.*?)\), custom_call_target="%s"', r"%s(\1)", text)"""
+"""Custom calls by which libtpu writes plain functions, the first three of complex numbers, and memory that is written
+before it is read.
+"""
+_CALL = r"""    text = re.sub(r'custom-call\((.*?)\), custom_call_target="%s".*', r"%s(\1)%s", text)"""
 
 _NARROW = (
     r"""    narrow, lines = set(re.findall(r"(\S+) = [su](?:8|16)\[\]", text)), []""",
@@ -75,17 +79,6 @@ _NARROW = (
     r"""    text = "\n".join(lines)""",
 )
 
-_ORDERS = (
-    r"""    orders = re.findall(r"\](?:\{([\d,]*))?", text.partition("\n")[0])  # of dimensions in memory""",
-    """    orders = [[int(d) for d in order.split(",") if d][::-1] for order in orders]""",
-    """    arguments = [a.transpose(order).reshape(a.shape) for a, order in zip(arguments, orders)]""",
-)
-_RESULTS = (
-    "    straight = zip(outputs, orders[len(arguments) :])",
-    "    return [np.asarray(x).reshape([x.shape[d] for d in o]).transpose(np.argsort(o)) for x, o in straight]",
-)
-"""XLA:CPU takes every argument and result for one in the order in which its dimensions are numbered."""
-
 
 def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helpers:
     """For the function `program` and a TPU that is not there. Raises Unsupported for element types of 64 bits, which
@@ -96,14 +89,12 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
     if any((d.bits == 64 and not d.is_complex) or d.bits == 128 for d in dtypes):
         raise Unsupported("a test of 64-bit numbers for a TPU that is not there")
     calls = [name for name in _CALLS if name.startswith("X64")] if any(d.is_complex for d in dtypes) else []
-    if any(i.opcode == "gather" for c in module.computations for i in c.instructions):
-        calls.append("AssumeGatherIndicesInBound")
-    entry = module.entry
-    ends = [s for shape in (entry.root.shape, *(p.shape for p in entry.parameters)) for s in leaves(shape)]
-    laid_out = any(isinstance(s, ArrayShape) and s.rank > 1 for s in ends)
+    opcodes = {i.opcode for c in module.computations for i in c.instructions}
+    calls += ["AssumeGatherIndicesInBound"] if "gather" in opcodes else []
+    calls += ["AllocateBuffer"] if "while" in opcodes else []
     lines = (
         "def on_cpu(*arguments):",
-        '    """What libtpu makes of the program ahead of time, run by XLA:CPU with no pass of its own."""',
+        '    """What libtpu makes of the program ahead of time, run by XLA:CPU in place of what its passes make."""',
         f'    topology = topologies.get_topology_desc(platform="tpu", topology_name="{topology}")',
         "    tpu = jax.sharding.SingleDeviceSharding(topology.devices[0])",
         "    traced = jax.jit(program, in_shardings=tpu, out_shardings=tpu, keep_unused=True).trace(*arguments)",
@@ -111,19 +102,19 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
         "    text = compiled.hlo_modules()[0].to_string(_hlo.HloPrintOptions.short_parsable())",
         r"""    text = re.sub(r"(\{[\d,]+):[^}]*|\{:[^}]*\}|, (is_)?cross_program\w+=\w+", r"\1", text)""",
         r"""    text = re.sub(r"fusion\((.*?)\), kind=\w+, calls=", r"call(\1), to_apply=", text)""",
-        *(_CALL % (name, _CALLS[name]) for name in calls),
+        *(_CALL % (name, _CALLS[name], ", iota_dimension=0" * (_CALLS[name] == "iota")) for name in calls),
         r"""    began = {n: op + rest for n, op, rest in re.findall(r"(\S+) = .* ([\w-]+)-start(\(.*)", text)}""",
         r"""    text = re.sub(r"(?m)^.* [\w-]+-start\(.*\n", "", text)""",
         r"""    text = re.sub(r"[\w-]+-done\(([^)]+)\).*", lambda m: began[m[1]], text)""",
         *(_NARROW if any(d.is_integer and d.bits in (8, 16) for d in dtypes) else ()),
-        *(_ORDERS if laid_out else ()),
-        "    hlo = _hlo.XlaComputation(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())",
-        '    device, options = jax.devices("cpu")[0], _jax.CompileOptions()',
-        '    options.env_option_overrides = [("xla_disable_all_hlo_passes", True)]',
-        "    module, devices = _jax.mlir.xla_computation_to_mlir_module(hlo), _jax.DeviceList((device,))",
-        "    loaded = device.client.compile_and_load(module, devices, options)",
-        f"    {'outputs =' if laid_out else 'return'} loaded.execute([jax.device_put(a, device) for a in arguments])",
-        *(_RESULTS if laid_out else ()),
+        "    proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()",
+        "    lowered, last = jax.jit(program, keep_unused=True).lower(*arguments), xla.PipelineStage.POST_SCHEDULER",
+        '    xla.register_hlo_module_transformation(lambda _: proto, name="libtpu", stage=last, platforms="cpu")',
+        "    try:",
+        "        compiled = lowered.compile()",
+        "    finally:",
+        '        xla.clear_hlo_module_transformation("libtpu", stage=last, platforms="cpu")',
+        "    return compiled(*arguments)",
     )
-    froms = ("from jax.experimental import topologies", "from jaxlib import _hlo, _jax")
+    froms = ("from jax.experimental import topologies", "from jax.extend import xla", "from jaxlib import _hlo")
     return Helpers(frozenset(("os", "re")), froms, lines)
