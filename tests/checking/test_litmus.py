@@ -135,8 +135,11 @@ CASES = [
     ("neutral-init", reduce("add", "0"), ADD, [ANY], KEPT),
     ("neutral-init", reduce("add", "1"), ADD, [ANY], BROKEN),
     ("neutral-init", reduce("max", "-inf"), MAX, [ANY], KEPT),
-    ("neutral-init", reduce("max", "0"), MAX, [ANY], KEPT),  # no element is below it
-    ("neutral-init", reduce("max", "0"), MAX, [ANY - 1], BROKEN),
+    ("neutral-init", reduce("max", "0"), MAX, [ANY - 1], KEPT),  # the maximum is above it
+    ("neutral-init", reduce("max", "0"), MAX, [ANY - 12], BROKEN),
+    ("neutral-init", reduce("max", "0", "0"), MAX, [ANY[:0]], KEPT),  # it alone is combined, with itself
+    ("neutral-init", reduce("add", "1", "0"), ADD, [ANY[:0]], BROKEN),
+    ("neutral-init", reduce("add", "1"), ADD, [ANY + F32(np.inf)], KEPT),
     ("neutral-init", reduce("max", "0"), MAX, None, OPEN),
     ("neutral-init", reduce("mean", "0"), MEAN, [ANY], BROKEN),
     ("neutral-init", reduce("last", "0"), LAST, [ANY], BROKEN),  # b a is a alone
@@ -255,6 +258,40 @@ def test_the_page_has_the_table():
     for contract in CONTRACTS:
         how = [{Decided.STATICALLY: "s", Decided.ON_INPUTS: "i", Decided.BY_TRIAL: "t"}[d] for d in contract.decided]
         assert told[contract.name] == (how, str(contract.strength))
+
+
+ARGMAX = """argmax {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  gt = pred[] compare(a, b), direction=GT
+  nan = pred[] compare(a, a), direction=NE
+  win = pred[] or(gt, nan)
+  x = f32[] select(win, a, b)
+  eq = pred[] compare(a, b), direction=EQ
+  lt = pred[] compare(i, j), direction=LT
+  tie = pred[] and(eq, lt)
+  first = pred[] or(win, tie)
+  k = s32[] select(first, i, j)
+  ROOT t = (f32[], s32[]) tuple(x, k)
+}
+"""
+
+
+@pytest.mark.parametrize(("start", "least", "state"), [("0", 0, KEPT), ("0", 1, BROKEN), ("1000", 1, KEPT)])
+def test_the_argmax_of_jax_starts_at_minus_infinity_and_index_zero(start, least, state):
+    """Which is no identity, and changes nothing: where all elements are minus infinity the first of them wins."""
+    entry = f"""x = f32[2,4] parameter(0)
+        i = s32[2,4] parameter(1)
+        low = f32[] constant(-inf)
+        z = s32[] constant({start})
+        ROOT r = (f32[2], s32[2]) reduce(x, i, low, z), dimensions={{1}}, to_apply=argmax"""
+    x = np.array([[1, 5, 2, 5], [-np.inf] * 4], F32)
+    found = litmus(module(entry, ARGMAX), [x, np.arange(least, least + 4, dtype=S32) * np.ones((2, 1), S32)])
+    assert found.state is state
+    if state is BROKEN:  # of the row of infinities alone
+        np.testing.assert_array_equal(found.tainted[1], [False, True])
 
 
 # ---- what reaches an output

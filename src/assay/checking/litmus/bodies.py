@@ -18,9 +18,10 @@ from assay.hlo.attributes import computation
 from assay.hlo.literal import literal_array
 from assay.hlo.shape import ArrayShape
 from assay.reference.bodies import call_batched, component_kinds
-from assay.reference.folds import neutral, starts_neutral
+from assay.reference.folds import neutral
 from assay.reference.ops.movement import moved
 from assay.reference.ops.reduction import extremum_kind
+from assay.reference.registry import find
 from assay.reference.value import Array, Ball, Value, as_ball, flatten, from_array
 
 POOL = 24
@@ -56,7 +57,7 @@ def _kinds(site: Site) -> tuple[str, ...] | None:
 
 
 def init_by_structure(site: Site) -> Said | None:
-    """Decided where the kinds are known and the initial values are constants."""
+    """Kept where the kinds are known and the initial values are their identities, as constants."""
     kinds = _kinds(site)
     if kinds is None:
         return None
@@ -67,33 +68,65 @@ def init_by_structure(site: Site) -> Said | None:
         assert init.literal is not None
         value = literal_array(init.array, init.literal).astype(np.complex128).item()
         if value != neutral(kind, init.array.dtype):
-            if kind in ("maximum", "minimum", "and", "or"):
-                return None  # it changes nothing where no element lies beyond it
-            return Said(State.BROKEN, f"{init.name} is not the identity of {kind}")
+            return None
     return KEPT
 
 
 def init(site: Site, operands: Sequence[Value]) -> Look:
-    """Whether it leaves every element as it is, and the elements make up the rest."""
+    """Whether a result is the same with the initial value as without it, so that how often it counts is all the same:
+    a maximum that starts at zero is, where it is positive.
+    """
     count = _count(site)
     arrays, inits = ([as_ball(o) for o in part] for part in (operands[:count], operands[count:]))
-    kinds = _kinds(site)
-    if kinds is not None and all(starts_neutral(k, i) for k, i in zip(kinds, inits, strict=True)):
+    starts = _identities(site, inits)
+    if starts is not None and all(_equal(a, b) for a, b in zip(starts, inits, strict=True)):
         return verdict(False)
-    if arrays[0].mid.size == 0:
-        return verdict(False, True, "there is nothing to try the initial value on")
-    flat = [moved(array, lambda x: x.reshape(-1)[:MOST]) for array in arrays]
+    empty = arrays[0].mid.size == 0  # nothing but initial values is combined
     try:
-        sides = [_applied(site, inits, flat), _applied(site, flat, inits)]
+        if starts is None:
+            return _on_elements(site, arrays, inits)
+        given = inits if empty else starts
+        found = find(site.instruction.opcode)(site.trial, site.instruction, *arrays, *given)
+        results = [as_ball(leaf) for leaf in flatten(found)]
+        again = _applied(site, inits, results)
     except Unsupported as error:
         return verdict(False, True, str(error))
-    if any(_clash(a, b).any() for side in sides for a, b in zip(side, flat, strict=True)):
-        return verdict(True, why="the initial value changes what it is combined with")
-    # What is made of elements that it leaves as they are, it leaves as it is: a maximum is one of them, bits are kept.
-    closed = (kinds is not None and set(kinds) <= {"maximum", "minimum", "and", "or"}) or _chooses(site)
-    open_ = any(ball.rad is not None or ball.und is not None for ball in (*flat, *inits))
-    unsure = not closed or open_ or arrays[0].mid.size > MOST
-    return verdict(False, unsure, "the initial value was tried on single elements alone")
+    broken = _any(_clash(x, y) for x, y in zip(again, results, strict=True))
+    unsure = _any(_unsure(x, y) for x, y in zip(again, results, strict=True)) | any(not i.exact for i in inits)
+    return Look(broken, unsure & ~broken, "the initial value changes what it is combined with", elementwise=True)
+
+
+def _on_elements(site: Site, arrays: Sequence[Ball], inits: Sequence[Ball]) -> Look:
+    """Of a body of which nothing is known: refuted by elements, not shown by them, for partial results meet it too."""
+    flat = [moved(array, lambda x: x.reshape(-1)[:MOST]) for array in arrays]
+    if flat[0].mid.size:
+        for side in (_applied(site, inits, flat), _applied(site, flat, inits)):
+            if _any(_clash(a, b) for a, b in zip(side, flat, strict=True)).any():
+                return verdict(True, why="the initial value changes what it is combined with")
+    return verdict(False, True, "the initial value was tried on single elements alone")
+
+
+def _identities(site: Site, inits: Sequence[Ball]) -> list[Ball] | None:
+    """The initial values that would change nothing; None where they are not known."""
+    kinds = _kinds(site)
+    if kinds is None and _chooses(site):
+        best = extremum_kind(site.module, _body(site))
+        assert best is not None
+        kinds = (best, "minimum")  # of equal ones the first
+    if kinds is None:
+        return None
+    return [from_array(i.dtype, np.asarray(neutral(k, i.dtype))) for k, i in zip(kinds, inits, strict=True)]
+
+
+def _equal(a: Ball, b: Ball) -> bool:
+    return b.exact and bool((a.mid == b.mid).all())
+
+
+def _unsure(a: Ball, b: Ball) -> Array:
+    """Where two results may be the same or not."""
+    same = (a.mid == b.mid) | ((a.mid != a.mid) & (b.mid != b.mid))
+    open_ = [np.asarray(ball.und) for ball in (a, b) if ball.und is not None]
+    return np.asarray(_any([~same, *open_]))
 
 
 def _chooses(site: Site) -> bool:
