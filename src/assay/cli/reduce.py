@@ -67,6 +67,9 @@ def command(
     memory: Memory = "8G",
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds one compilation, or one run, may take.")] = 60.0,
     policy: Policy = None,
+    preload: Annotated[
+        Path | None, typer.Option(help="A Python file that every worker executes first; it may register passes.")
+    ] = None,
     through: Annotated[str, typer.Option(help="Without a device, what runs: hlo or llo; see assay check.")] = "hlo",
 ) -> None:
     """Make PROGRAM as small as it gets and still shows the same verdict, class and pass at fault.
@@ -86,6 +89,7 @@ def command(
         timeout_s=timeout,
         policy=policy,
         through=through,
+        preload=preload,
     )
     refuse_json(json)
     _refuse_place(output)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from assay.hlo.attributes import (
+    WindowDim,
     branches,
     called,
     dot_dims,
@@ -207,6 +208,9 @@ class _Links:
             self.equal(self.operand(index), first)
         for group in array_places(self.computation, self.instruction):
             self.equal(group, self.result())
+        for dim, a, b in zip(window(self.instruction), first, self.result(), strict=True):
+            if dim == WindowDim(1):
+                self.ties.tie(a, b)
         self.arithmetic()
 
     def concatenate(self) -> None:

@@ -222,7 +222,8 @@ def with_culprit(shown: Shown, case: PassesCase) -> Shown:
         return shown
     texts = (*culprit.before, *culprit.after) if culprit.name != BELOW else ()
     opcodes = {found[1] for text in texts if (found := _OPCODE.match(text))} - _NAMING
-    return replace(shown, pass_=culprit.name, opcodes=frozenset(opcodes))
+    name = re.sub(r"[-.]\d+$", "", culprit.name)  # XLA counts some passes up from one compilation to the next
+    return replace(shown, pass_=name, opcodes=frozenset(opcodes))
 
 
 def _signature(lines: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ class Seen:
         if ball is None or ball.dims != shape.dims:
             return np.zeros(shape.dims, shape.dtype.numpy)
         with np.errstate(all="ignore"):
-            return np.ascontiguousarray(stored([ball])[0]).astype(shape.dtype.numpy)
+            return np.array(stored([ball])[0], shape.dtype.numpy, order="C")
 
 
 def seen(candidate: Candidate, policy: Policy) -> Seen:
