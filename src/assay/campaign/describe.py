@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 from assay.checking import api
+from assay.checking.bounds import Bounds
+from assay.checking.emitted import emitted, expecting
 from assay.errors import AssayError
+from assay.oracle.verdict import Verdict
 from assay.programs.program import Array
-from assay.reduce import Reduced
+from assay.reduce import Reduced, Still
 from assay.reduce.api import in_words
-from assay.report.expected import Expected
+from assay.reduce.still import program_of
+from assay.report.expected import Expected, expected_of
 from assay.report.issue_text import issue_text
 from assay.report.prove import prove
-from assay.report.pytest_file import pytest_file, slug
+from assay.report.pytest_file import Form, pytest_file, slug
 from assay.store.finding import ISSUE, Finding
+from assay.toolchain import WorkerDied
+
+NAMED = ("jax", "jaxlib", "libtpu")
 
 
 def described(
@@ -24,25 +32,27 @@ def described(
     reduced: Reduced,
     expected: Sequence[Expected],
     actual: Sequence[Array],
-    request: api.Request,
+    still: Still,
 ) -> tuple[Finding, dict[str, bytes]]:
-    """The finding with what its test showed in its note, and the artifacts with test and issue.
+    """The finding with what became of its test in its note, and the artifacts with test and issue.
 
     A finding without a test is kept, and says why it has none: assay itself saw it three times.
     """
     where = finding.culprit.pass_name
     title = f"{finding.klass or finding.verdict} on {finding.target}{f', in {where}' if where else ''}"
-    test, note = _test(title, finding, reduced, expected, request)
-    versions: dict[str, str | None] = dict(finding.versions)
+    try:
+        test, note = _test(title, finding, reduced, still)
+    except (AssayError, WorkerDied) as error:
+        test, note = "", f"no test: {error}"
     text = issue_text(
         reduced.module,
         expected,
         actual,
         title=title,
         target=finding.target,
-        versions=versions,
+        versions=dict(finding.versions),
         test=test,
-        happened="" if expected else str(finding.why),
+        happened="" if expected else finding.why,
         options=finding.options,
         flags=finding.flags,
         culprit=" ".join(part for part in (where, finding.culprit.opcode) if part),
@@ -54,36 +64,47 @@ def described(
     return replace(finding, note=note), {**artifacts, **more}
 
 
-def _test(
-    title: str, finding: Finding, reduced: Reduced, expected: Sequence[Expected], request: api.Request
-) -> tuple[str, str]:
-    """The test's text, empty where there is none, and what became of it."""
-    if not expected:
-        return "", "no test: the target gives no results"
+def _test(title: str, finding: Finding, reduced: Reduced, still: Still) -> tuple[str, str]:
+    """The test's text, and what became of it. Raises AssayError where there is none."""
     words = ", ".join(f"{name} {version}" for name, version in finding.versions.items() if name in NAMED)
-    render = partial(
-        pytest_file,
-        reduced.module,
-        reduced.arguments,
-        expected,
-        title=title,
-        target=finding.target,
-        toolchain=words,
-        options=finding.options,
-        flags=finding.flags,
-    )
+    options, flags, target = finding.options, finding.flags, finding.target
+    if finding.verdict in (Verdict.CRASH, Verdict.HANG):
+        balls = Bounds(reduced.module, reduced.arguments, still.settings).plain()
+        wanted = expected_of(reduced.module, balls)
+        write = partial(pytest_file, reduced.module, reduced.arguments, wanted, title=title, target=target)
+        return _of_a_crash(partial(write, toolchain=words, options=options, flags=flags), still.request)
+    program = program_of(reduced.module, reduced.arguments, still.request)
+    worker = still.workers.get()
+    try:
+        with closing(api.target_for(program, still.request, worker, still.settings)) as there:
+            made = emitted(
+                reduced.module,
+                reduced.arguments,
+                expecting(reduced.module, there, still.settings),
+                title=title,
+                bad=still.request.toolchain,
+                target=target,
+                toolchain=words,
+                options=options,
+                flags=flags,
+            )
+    finally:
+        still.workers.put(worker)
+    return made.text, f"the test in {made.bad}"
+
+
+def _of_a_crash(write: partial[str], request: api.Request) -> tuple[str, str]:
+    """A test whose process ends."""
     failures = []
-    for form in ("lax", "hlo"):
+    forms: tuple[Form, ...] = ("lax", "hlo")
+    for form in forms:
         try:
-            text = render(form=form)
-            proof = prove(text, request.toolchain)
+            text = write(form=form)
         except AssayError as error:
             failures.append(f"{form}: {error}")
             continue
+        proof = prove(text, request.toolchain)
         if proof.fails:
             return text, f"the test in {proof}"
         failures.append(f"{form}: {proof}")
-    return "", f"no test: {'; '.join(failures)}"
-
-
-NAMED = ("jax", "jaxlib", "libtpu")
+    raise AssayError("; ".join(failures))

@@ -59,6 +59,10 @@ class Triaged:
     why: str = ""
 
 
+TRIPS = 100_000
+"""Of a generated program's loops."""
+
+
 def early_bucket(shown: Shown) -> str:
     """Pass, opcodes and class: what can be said of a program as it was generated."""
     return " ".join(
@@ -101,14 +105,21 @@ def triage(
             return Triaged(member.number, early, why="its reduced form does not show it again")
         expected, actual = results_of(reduced, request, still)
         blamed = _blamed(still, reduced.module, reduced.arguments, replace(again, pass_=shown.pass_))
-        versions = still.versions
-    masks = [_failing(one) for one in expected]
-    if (left := litmus(reduced.module, reduced.arguments, trips=TRIPS)).excuses(masks):
-        return Triaged(member.number, early, why=f"its reduced form is no fair test: {left.words[0]}")
-    finding = _finding(suspect, settings, request, blamed, reduced, versions, time.monotonic() - start)
-    artifacts = _artifacts(suspect, wide, reduced, shown)
-    step("writing and trying a test")
-    return Triaged(member.number, early, *described(finding, artifacts, reduced, expected, actual, request))
+        masks = [_failing(one) for one in expected]
+        if (left := litmus(reduced.module, reduced.arguments, trips=TRIPS)).excuses(masks):
+            return Triaged(member.number, early, why=f"its reduced form is no fair test: {left.words[0]}")
+        seconds = time.monotonic() - start
+        finding = _finding(suspect, settings, request, blamed, reduced, still.versions, seconds)
+        artifacts = _artifacts(suspect, wide, reduced, shown)
+        step("writing and trying a test")
+        found = described(finding, artifacts, reduced, expected, actual, still)
+    return Triaged(member.number, early, *found)
+
+
+def _failing(expected: Expected) -> Array:
+    mask = np.zeros(expected.values.size, bool)
+    mask[list(expected.failing or ())] = True
+    return mask.reshape(expected.values.shape)
 
 
 def _blamed(still: Still, module: Module, arguments: Sequence[Array], shown: Shown) -> Shown:
@@ -127,16 +138,6 @@ def _blamed(still: Still, module: Module, arguments: Sequence[Array], shown: Sho
         return replace(shown, opcodes=known_by(module))
     by = f" ({piece.library})" if piece.library else ""
     return replace(shown, pass_=f"{shown.pass_}{by}", opcodes=piece.opcodes)
-
-
-TRIPS = 100_000
-"""Of a generated program's loops."""
-
-
-def _failing(expected: Expected) -> Array:
-    mask = np.zeros(expected.values.size, bool)
-    mask[list(expected.failing or ())] = True
-    return mask.reshape(expected.values.shape)
 
 
 FULL = 3
