@@ -100,14 +100,8 @@ def test_what_cannot_be_done_is_told_in_one_line(assay, tmp_path, words, message
 
 
 def test_times():
-    found = [seconds_of(text) for text in ("90", "30s", "5m", "1h30m", "0.5h", "2d")] == [
-        90,
-        30,
-        300,
-        5400,
-        1800,
-        172800,
-    ]
+    found = {text: seconds_of(text) for text in ("90", "30s", "5m", "1h30m", "0.5h", "2d")}
+    assert found == {"90": 90, "30s": 30, "5m": 300, "1h30m": 5400, "0.5h": 1800, "2d": 172800}
     for text in ("", "m", "5 minutes", "-3s", "1x"):
         with pytest.raises(InputError, match="--time"):
             seconds_of(text)
