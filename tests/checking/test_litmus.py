@@ -294,6 +294,44 @@ def test_the_argmax_of_jax_starts_at_minus_infinity_and_index_zero(start, least,
         np.testing.assert_array_equal(found.tainted[1], [False, True])
 
 
+PICKS = """pick {
+  a = f32[] parameter(0)
+  i = f32[] parameter(1)
+  b = f32[] parameter(2)
+  j = f32[] parameter(3)
+  ge = pred[] compare(a, b), direction=GE
+  x = f32[] select(ge, a, b)
+  k = f32[] select(ge, i, j)
+  ROOT t = (f32[], f32[]) tuple(x, k)
+}
+"""
+TWISTED = PICKS.replace("select(ge, i, j)", "select(ge, j, i)")
+
+
+@pytest.mark.parametrize(
+    ("bodies", "x", "told"),
+    [
+        (PICKS, [3, 1, 2, 0], {}),
+        (PICKS, [3, 1, 3, 0], {"commutative-body": BROKEN}),  # which of two equal ones
+        (PICKS, [3, -np.inf, 2, 0], {"commutative-body": BROKEN, "neutral-init": BROKEN}),
+        (PICKS, [3, np.nan, 2, 0], {"commutative-body": OPEN, "neutral-init": OPEN, "associative-body": OPEN}),
+        (TWISTED, [3, 1, 2, 0], {"commutative-body": OPEN, "neutral-init": BROKEN, "associative-body": BROKEN}),
+    ],
+)
+def test_a_choice_of_pairs(bodies, x, told):
+    entry = """x = f32[4] parameter(0)
+        i = f32[4] parameter(1)
+        low = f32[] constant(-inf)
+        z = f32[] constant(0)
+        ROOT r = (f32[], f32[]) reduce(x, i, low, z), dimensions={0}, to_apply=pick"""
+    found = litmus(module(entry, bodies), [floats(*x), floats(4, 5, 6, 7)])
+    seen = {telling.contract.name: telling.state for telling in found.tellings}
+    if np.nan in x:  # that it may be refuted is as right
+        assert set(seen) == set(told)
+    else:
+        assert seen == told
+
+
 # ---- what reaches an output
 
 GUARDED = """a = s32[3] parameter(0)

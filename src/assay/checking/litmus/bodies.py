@@ -14,8 +14,9 @@ import numpy as np
 
 from assay.checking.litmus.look import KEPT, Look, Said, Site, State, verdict
 from assay.errors import Unsupported
-from assay.hlo.attributes import computation
+from assay.hlo.attributes import called, computation
 from assay.hlo.literal import literal_array
+from assay.hlo.module import Computation, Module
 from assay.hlo.shape import ArrayShape
 from assay.reference.bodies import call_batched, component_kinds
 from assay.reference.folds import neutral
@@ -103,6 +104,8 @@ def _on_elements(site: Site, arrays: Sequence[Ball], inits: Sequence[Ball]) -> L
         for side in (_applied(site, inits, flat), _applied(site, flat, inits)):
             if _any(_clash(a, b) for a, b in zip(side, flat, strict=True)).any():
                 return verdict(True, why="the initial value changes what it is combined with")
+    if _picks(site) and flat[0].mid.size == arrays[0].mid.size and _ordered(arrays[0], inits[0]):
+        return verdict(False)  # whatever is combined is one of the elements
     return verdict(False, True, "the initial value was tried on single elements alone")
 
 
@@ -133,6 +136,42 @@ def _chooses(site: Site) -> bool:
     return _count(site) == 2 and extremum_kind(site.module, _body(site)) is not None
 
 
+def _picks(site: Site) -> bool:
+    """Whether a body of pairs gives back the one whose first part compares as greater, or as smaller, with the other:
+    of equal ones always the left, or always the right. So jax writes pooling and approximate top-k.
+    """
+    body = site.module.by_name[_body(site)]
+    if _count(site) != 2 or body.root.opcode != "tuple":
+        return False
+    chosen = body.operands(body.root)
+    conditions = {one.operands[0] for one in chosen if one.opcode == "select"}
+    if len(conditions) != 1 or any(one.opcode != "select" for one in chosen):
+        return False
+    for place, one in enumerate(chosen):
+        if [body.by_name[name].parameter_number for name in one.operands[1:]] != [place, place + 2]:
+            return False
+    return _compares_first_parts(site.module, body, conditions.pop())
+
+
+def _compares_first_parts(module: Module, body: Computation, name: str) -> bool:
+    condition = body.by_name[name]
+    numbers = [body.by_name[operand].parameter_number for operand in condition.operands]
+    if condition.opcode == "call" and None not in numbers:
+        inner = module.by_name[called(condition)[0]]
+        root = inner.root
+        inside = [inner.by_name[operand].parameter_number for operand in root.operands]
+        if root.opcode != "compare" or None in inside:
+            return False
+        condition, numbers = root, [numbers[k] for k in inside if k is not None]
+    strict = condition.attributes.get("direction", "") in ("GE", "GT", "LE", "LT")
+    return condition.opcode == "compare" and strict and numbers in ([0, 2], [2, 0])
+
+
+def _ordered(*balls: Ball) -> bool:
+    """Whether they are known to have no NaN among them, which compares with nothing."""
+    return not any(bool(np.isnan(b.mid).any()) for b in balls if b.dtype.is_float) and all(b.und is None for b in balls)
+
+
 # ---- the body
 
 
@@ -149,10 +188,17 @@ def commutative_by_structure(site: Site) -> Said | None:
 
 
 def associative(site: Site, operands: Sequence[Value]) -> Look:
+    if _picks(site) and _ordered(as_ball(operands[0]), as_ball(operands[2])):
+        return verdict(False)
     return _tried(site, operands, 3, _grouped, "(a b) c is not a (b c)")
 
 
 def commutative(site: Site, operands: Sequence[Value]) -> Look:
+    if _picks(site):
+        first, start = as_ball(operands[0]), as_ball(operands[2])
+        values = np.append(first.mid, start.mid)
+        if _ordered(first, start) and first.exact and np.unique(values).size == values.size:
+            return verdict(False)  # no two are equal
     return _tried(site, operands, 2, _swapped, "a b is not b a")
 
 
