@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import generated
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ from assay.errors import HloTypeError
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
-from assay.reduce.candidate import Candidate, tidied
+from assay.reduce.candidate import Candidate, flattened, tidied
 from assay.reduce.dims import classes
 from assay.reduce.shrink import _with_size
 from assay.toolchain import Worker, host
@@ -142,3 +143,30 @@ def test_rows_and_what_follows_from_them():
     entry = smaller.module.entry.by_name
     assert [entry[n].array.dims for n in ("d", "c", "p", "m")] == [(4, 5), (8, 5), (10, 5), (5, 5)]
     np.testing.assert_array_equal(smaller.arguments[0], whole.arguments[0][2:])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_loops_branches_and_calls_of_elements_alone_give_the_first_elements(worker, seed, monkeypatch):
+    """Where every element is computed by itself, a smaller program gives what the larger one gives there."""
+    kinds = ("negate", "subtract", "constant", "spread", "tuple", "element", "barrier", "call", "while", "conditional")
+    monkeypatch.setattr(generated, "KINDS", kinds)
+    module = parse_module(generated.module_text(seed))
+    drawn = np.random.default_rng(seed)
+    whole = tidied(flattened(module), [drawn.normal(size=4).astype(np.float32) for _ in module.entry.parameters])
+    results = run(worker, whole)
+    found = classes(whole.module)
+    made = 0
+    for place in found.free():
+        smaller = _with_size(whole, found, place, 2, True)
+        check_module(smaller.module)
+        for one, other in zip(run(worker, smaller), results, strict=True):
+            np.testing.assert_allclose(one, other[-len(one) :], rtol=1e-6)
+            made += len(one) == 2
+    assert made
+
+
+def run(worker: Worker, candidate: Candidate) -> list[np.ndarray]:
+    compiled = worker.compile(print_for_compiler(candidate.module), "hlo-text")
+    found = worker.run(compiled, candidate.arguments)
+    worker.release(compiled)
+    return found

@@ -28,6 +28,9 @@ REPRODUCERS = ("reduced.hlo", "piece.hlo", "small.hlo", "module.hlo", "program.h
 INPUTS = ("reduced_inputs.npz", "inputs.npz")
 
 
+LEAST_REFERENCE_S = 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """budget_s: seconds for the search. resume: go on with the answers of an earlier run. culprit: whether the pass
@@ -60,6 +63,8 @@ def reduce_path(
     source, request = _of_folder(source, request)
     path = parse_source(source).path
     api.refuse_unknown_names(request)
+    limit = min(request.reference_timeout_s, max(options.budget_s, LEAST_REFERENCE_S))
+    request = replace(request, reference_timeout_s=limit)  # nothing is to go on long after the search has ended
     with Still.open(request, options.jobs, options.culprit, step) as still:
         step("reading the program")
         programs = _read(source, request, still)
