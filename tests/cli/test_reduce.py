@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +78,33 @@ def test_a_test_is_written_and_run(assay, tmp_path):
     assert "import jax" in text
     assert "assay" not in text
     assert "passed 3 of 3; it does not show it" in out
+
+
+@pytest.mark.slow
+def test_kill_9_and_resume(assay, tmp_path):
+    """What was answered before is not asked again, and the result is that of a run that was left alone."""
+    (tmp_path / "m.hlo").write_text(HLO)
+    words = ["m.hlo", "--preload", str(WRONG), "--json", "r.json", "-o", "small.hlo"]
+    assert assay(*words)[0] == 0
+    whole, alone = json.loads((tmp_path / "r.json").read_text())["tries"], (tmp_path / "small.hlo").read_text()
+    (journal,) = (tmp_path / "cache" / "reduce").glob("*.jsonl")
+    journal.unlink()
+    for _ in range(3):
+        lines = len(journal.read_text().splitlines()) if journal.exists() else 1
+        command = [sys.executable, "-m", "assay.cli.main", "reduce", *words, "--resume"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            end = time.monotonic() + 100
+            while time.monotonic() < end and process.poll() is None:
+                if journal.exists() and len(journal.read_text().splitlines()) >= lines + 3:
+                    break
+                time.sleep(0.01)
+            process.kill()
+    asked = len(journal.read_text().splitlines()) - 1
+    assert asked >= 6
+    code, _, told = assay(*words, "--resume")
+    assert (code, told) == (0, [])
+    assert (tmp_path / "small.hlo").read_text() == alone
+    assert json.loads((tmp_path / "r.json").read_text())["tries"] <= whole - asked + 2
 
 
 @pytest.mark.parametrize(
