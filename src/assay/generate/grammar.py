@@ -120,9 +120,10 @@ def _dtypes(grammar: Grammar, among: tuple[str, ...] | None) -> tuple[list[str],
     return [n for n, _ in kept], running([w for _, w in kept])
 
 
+@lru_cache(maxsize=64)
 def for_target(target: str, wide: bool = False, jax: str | None = None) -> Grammar:
     """The default grammar of a target: `cpu`, or `tpu:v5e` and the like, with dimensions at tiles. jax: its version,
-    as in `0.10.2`; the newest where None.
+    as in `0.10.2`; the newest where None. The same object each time, by which other things are kept.
     """
     version = tuple(int(n) for n in re.findall(r"\d+", jax)[:3]) if jax else NEWEST
     narrow = {name: weight for name, weight in DTYPES.items() if wide or name not in ("s64", "u64", "f64", "c128")}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from assay.generate import tour
 from assay.generate.draw import Draw, running
 from assay.generate.form import REGISTRY, Form, Hole, Made, Site
 from assay.generate.grammar import Grammar
@@ -80,15 +81,28 @@ class _Growth:
             self.open.insert(0, at)
             slot.hole = Hole(slot.hole.type, leaf=True)
             return 0
-        name, made = found
-        whole = slot
+        self.place(at, *found)
+        return 1 + sum(body.operations for body in found[1].bodies)
+
+    def place(self, at: int, name: str, made: Made) -> tuple[int, ...]:
+        """Makes a slot that is no longer open an operation; returns its operands."""
+        whole = self.slots[at]
         if made.parts:
-            whole = _Slot(slot.hole, many=Several(made.parts))
+            whole = _Slot(whole.hole, many=Several(made.parts))
             self.slots.append(whole)
             self._parts(len(self.slots) - 1, at, made)
         whole.node, whole.text, whole.bodies = name, made.text, made.bodies
         whole.operands = self.operands(made.operands)
-        return 1 + sum(body.operations for body in made.bodies)
+        return whole.operands
+
+    def begin(self, root: int, begun: tuple[Type, Made, int, Made], pair: tuple[str, str]) -> None:
+        """The pair as the first two operations."""
+        _, made, operand, inner = begun
+        self.open.remove(root)
+        at = self.place(root, pair[0], made)[operand]
+        if at in self.open:
+            self.open.remove(at)
+            self.place(at, pair[1], inner)
 
     def _parts(self, whole: int, asked: int, made: Made) -> None:
         """Uses every part of a tuple: for the slot that asked, for open ones of its type, or as one more result."""
@@ -171,15 +185,21 @@ def grow(
     depth: int = 0,
     given: Sequence[Type] = (),
     more: bool = False,
+    pair: tuple[str, str] | None = None,
 ) -> Plan:
     """A plan with results of these types and about `budget` operations.
 
     given: types of parameters that it has in any case, in this order; others follow. more: whether it may have results
-    after these, where an operation has several.
+    after these, where an operation has several. pair: the operations to begin with; see `tour`.
     """
     growth = _Growth(draw, grammar, depth, [] if more else None)
-    results = [growth.hole(Hole(type_)) for type_ in roots]
     left = budget
+    results = []
+    if pair is not None and (begun := tour.begun(draw, grammar, pair)) is not None:
+        results.append(growth.hole(Hole(begun[0])))
+        growth.begin(results[0], begun, pair)
+        left, roots = left - 2, roots[1:]
+    results += [growth.hole(Hole(type_)) for type_ in roots]
     stuck = 0
     while left > 0 and growth.open and stuck < 8:
         spent = growth.fill(left)

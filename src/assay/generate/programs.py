@@ -10,8 +10,11 @@ from assay.generate.grammar import Grammar
 from assay.generate.grow import grow
 from assay.generate.plan import Plan
 from assay.generate.template import Template, planned
+from assay.generate.tour import pairs
 from assay.generate.watched import watched
 
+PAIRED = 0.5
+"""The share of programs that begin with a pair of operations of the tour."""
 OPERATIONS = 10
 """Of a program where nobody says how many."""
 
@@ -26,12 +29,15 @@ class Generated:
 
 def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int] = ()) -> Generated:
     """A program of about so many operations. key: what it is called by; the same key gives the same program.
-    choices: taken first, as far as they go.
+    choices: taken first, as far as they go; `(0, n)` begins it with the n-th pair of operations of the tour.
     """
     draw = Draw(generator(key), choices)
+    pair = None
+    if draw.chance(PAIRED) and operations > 1 and (known := pairs(grammar)):
+        pair = draw.pick(known)
     count = draw.pick(grammar.roots)
     roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
-    plan = grow(draw, grammar, roots, operations, more=True)
+    plan = grow(draw, grammar, roots, operations, more=True, pair=pair)
     return Generated(watched(plan), tuple(draw.made))
 
 

@@ -30,7 +30,13 @@ _VARIED = frozenset(
     {"iota", "iota of", "triangle", "random bits", "random uniform", "rng_bit_generator", "cumsum of a constant"}
 )
 """What gives different elements whatever it is given."""
-_PRODUCTS = frozenset({"mul", "dot_general", "matmul", "outer", "einsum of three", "conv_general_dilated", "and"})
+_PRODUCTS = frozenset(
+    {
+        "mul", "and", "dot_general", "matmul", "outer", "einsum of three", "conv_general_dilated", "conv separable",
+        "conv transpose", "conv local", "ragged_dot", "take", "take_along_axis", "gather of slices",
+        "index in the middle", "pow guarded", "triangular_solve",
+    }
+)  # fmt: skip
 """What one operand alone can make nothing of."""
 _OPPOSED = frozenset({"sub", "xor", "compare", "div guarded", "select"})
 """What gives nothing new of one value twice."""
