@@ -19,7 +19,7 @@ from assay.report.issue_text import issue_text
 from assay.report.prove import prove
 from assay.report.pytest_file import COLUMNS, LINES, pytest_file
 
-ALLOWED = {"base64", "importlib", "os", "re", "zlib", "jax", "jaxlib", "numpy", "pytest"}
+ALLOWED = {"base64", "importlib", "os", "re", "subprocess", "sys", "zlib", "jax", "jaxlib", "numpy", "pytest"}
 CPU = for_target("cpu", jax.__version__)
 
 PRODUCT = """HloModule product
@@ -124,6 +124,19 @@ def test_arguments_are_no_constants():
     text = pytest_file(module, [x], expected(module, [x]), title="a")
     assert "def program(z):" in text
     assert "jax.jit(program)(*arguments)" in text
+
+
+def test_a_crash_is_looked_for_in_a_process_of_its_own():
+    module = parse_module(LOG.replace("TYPE", "f32"))
+    text = pytest_file(module, [np.float32([1, 2, 3])], None, title="a crash")
+    hermetic(text)
+    assert prove(text, "host", runs=1).passes
+    run = "    jax.block_until_ready("
+    assert text.count(run) == 1
+    outcomes = {"    os.abort()": "failed", "    raise ValueError": "error"}
+    for other, outcome in outcomes.items():
+        ends = text.replace("import sys", "import os\nimport sys").replace(run, f"{other}\n{run}")
+        assert prove(ends, "host", runs=1).runs[0].outcome == outcome
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ class NoTest(AssayError):
 def emitted(
     module: Module,
     arguments: Sequence[Array],
-    expect: Expect,
+    expect: Expect | None,
     *,
     title: str,
     bad: Toolchain | str | None,
@@ -67,14 +67,14 @@ def emitted(
     timeout_s: float = 300.0,
 ) -> Emitted:
     """The first test that fails `runs` times in `bad`, giving there what was seen, and passes `runs` times in `good`
-    where that is given.
+    where that is given. expect: None for a crash or a hang, which the test then looks for in a process of its own.
 
     The options are those of `assay.report.pytest_file.pytest_file`. Raises NoTest where there is none, ToolchainError.
     """
     why: list[str] = []
     for values, spelled in simpler(module, arguments):
-        expected, actual = expect(values)
-        if not any(e.failing for e in expected):
+        expected, actual = (None, []) if expect is None else expect(values)
+        if expected is not None and not any(e.failing for e in expected):
             why.append("the compiler is right on inputs that can be written down")
             continue
         for form in forms:
@@ -92,18 +92,22 @@ def emitted(
                 spelled=spelled,
             )
             try:
-                text, as_seen = write(expected), write(seen(expected, actual))
+                text = write(expected)
+                as_seen = None if expected is None else write(seen(expected, actual))
             except (Unsupported, InputError) as error:
                 why.append(f"{form}: {error}")
                 continue
             wrong = prove(text, bad, runs, timeout_s)
-            same = prove(as_seen, bad, 1, timeout_s) if wrong.fails else wrong
-            if not (wrong.fails and same.passes):
-                why.append(f"{form}: {same}, for other results than were seen" if wrong.fails else f"{form}: {wrong}")
+            if not wrong.fails:
+                why.append(f"{form}: {wrong}")
+                continue
+            same = None if as_seen is None else prove(as_seen, bad, 1, timeout_s)
+            if same is not None and not same.passes:
+                why.append(f"{form}: {same}, for other results than were seen")
                 continue
             right = None if good is None else prove(text, good, runs, timeout_s)
             if right is None or right.passes:
-                return Emitted(text, form, tuple(values), tuple(expected), wrong, right)
+                return Emitted(text, form, tuple(values), tuple(expected or ()), wrong, right)
             why.append(f"{form}: {right}")
     raise NoTest(f"{module.name}: no test of it: {'; '.join(dict.fromkeys(why))}")
 

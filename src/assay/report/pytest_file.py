@@ -22,7 +22,7 @@ from assay.report.hlo_source import hlo_source
 from assay.report.lax import lax_source
 from assay.report.lax.source import INLINE, Source
 from assay.report.lax.values import UNPACK, array_text, dtype_text, identical, number_text
-from assay.report.runners import Helpers, ahead_of_time, on_cpu
+from assay.report.runners import Helpers, ahead_of_time, compiles, on_cpu
 from assay.report.wrap import wrapped
 from assay.targets.tpu_aot import GENERATIONS
 from assay.toolchain.worker.options import option_values
@@ -55,7 +55,7 @@ STYLES = (Style(1200, INLINE), Style(120, INLINE), Style(120, 92, apart=1, hlo=0
 def pytest_file(
     module: Module,
     arguments: Sequence[Array],
-    expected: Sequence[Expected],
+    expected: Sequence[Expected] | None,
     *,
     title: str,
     target: str = "cpu",
@@ -68,7 +68,8 @@ def pytest_file(
 ) -> str:
     """The file's text, of at most 60 lines of at most 120 characters.
 
-    module: unoptimized. arguments: one for each array parameter. expected: one for each array among the outputs.
+    module: unoptimized. arguments: one for each array parameter. expected: one for each array among the outputs; None
+    for a crash or a hang: the program then has to end well in a process of its own, whatever it gives.
     target: `cpu` or `tpu:v5e`. toolchain: in words, the versions that are wrong. options: of the compilation. flags: of
     the process. form: of the program; `auto` is lax where there is such a form and it fits, else hlo. spelled: NumPy
     text of some arguments by number, without their type. Raises Unsupported where there is no form, InputError where
@@ -113,7 +114,7 @@ def pytest_file(
 class _Order:
     module: Module
     arguments: Sequence[Array]
-    expected: Sequence[Expected]
+    expected: Sequence[Expected] | None
     title: str
     target: str
     toolchain: str
@@ -135,6 +136,7 @@ def _lines(order: _Order, form: str, style: Style) -> list[str]:
     unpack = "unpack(" in text
     imports = {*helpers.imports, *(("base64", "zlib") if unpack else ()), *(("os",) if order.flags else ())}
     imports |= {"zlib", "base64"} if "zlib." in program else set()
+    imports |= {"subprocess", "sys"} if order.expected is None else set()
     lines = [*docstring, *(f"import {name}" for name in sorted(imports)), *([""] if imports else [])]
     lines += ["import jax"]
     lines += ["import jax.numpy as jnp"] if re.search(r"\bjnp\.", text) else []
@@ -178,6 +180,8 @@ def _program(order: _Order, form: str, style: Style) -> tuple[Helpers, str]:
     source: Source = lax_source(order.module, inline=style.inline)
     if order.generation is None:
         return Helpers(), source.text.rstrip()
+    if order.expected is None:
+        return compiles(GENERATIONS[order.generation], _compile_options(order)), source.text.rstrip()
     return ahead_of_time(order.module, GENERATIONS[order.generation], _compile_options(order)), source.text.rstrip()
 
 
@@ -209,24 +213,15 @@ def _settings(order: _Order) -> list[str]:
 
 
 def _test(order: _Order, form: str, whole: int) -> list[str]:
-    shapes = [s for s in leaves(order.module.entry.root.shape) if isinstance(s, ArrayShape)]
     given = ", ".join(_argument(order, k) for k in range(len(order.arguments)))
-    comma = "," if len(order.arguments) == 1 else ""
+    arguments = wrapped(f"    arguments = ({given}{',' if len(order.arguments) == 1 else ''})")
     lines = [f"def test_{slug(order.title)}():"]
     if order.generation is not None:
         lines.append('    pytest.importorskip("libtpu")')
-    lines += wrapped(f"    arguments = ({given}{comma})")
-    if form == "hlo":
-        lines.append("    outputs = run(HLO, *arguments)")
-    elif order.generation is not None:
-        lines += [
-            "    outputs = jax.tree_util.tree_leaves((jax.jit(program) if TPU else on_cpu)(*arguments))",
-        ]
-    else:
-        call = "jax.jit(program)"
-        if order.options:
-            call += f".lower(*arguments).compile({_compile_options(order)})"
-        lines += wrapped(f"    outputs = jax.tree_util.tree_leaves({call}(*arguments))")
+    if order.expected is None:
+        return [*lines, *_ENDS_WELL, *arguments, f"    {_run(order, form)}"]
+    lines += [*arguments, *wrapped(f"    outputs = jax.tree_util.tree_leaves({_run(order, form)})")]
+    shapes = [s for s in leaves(order.module.entry.root.shape) if isinstance(s, ArrayShape)]
     checked = 0
     for number, (shape, expected) in enumerate(zip(shapes, order.expected, strict=True)):
         found = _compared(number, shape, expected, whole)
@@ -235,6 +230,34 @@ def _test(order: _Order, form: str, whole: int) -> list[str]:
     if not checked:
         raise InputError(f"{order.module.name}: nothing of its outputs is decided, so a test could not fail")
     return lines
+
+
+SECONDS = 120
+"""After which a program hangs."""
+
+_ENDS_WELL = (
+    "    try:",
+    f"        done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout={SECONDS})",
+    "    except subprocess.TimeoutExpired:",
+    "        done = None",
+    '    assert done is not None, "no end"',
+    "    assert done.returncode >= 0, done.stderr[-2000:]  # else a signal ended it",
+    "    done.check_returncode()",
+    "",
+    "",
+    'if __name__ == "__main__":',
+)
+
+
+def _run(order: _Order, form: str) -> str:
+    """The expression of what the program gives."""
+    if form == "hlo":
+        return "run(HLO, *arguments)"
+    if order.generation is not None:
+        return "(jax.jit(program) if TPU else on_cpu)(*arguments)"
+    compiled = f".lower(*arguments).compile({_compile_options(order)})" if order.options else ""
+    text = f"jax.jit(program){compiled}(*arguments)"
+    return text if order.expected is not None else f"jax.block_until_ready({text})"
 
 
 def _argument(order: _Order, number: int) -> str:

@@ -80,6 +80,28 @@ _NARROW = (
 )
 
 
+def compiles(topology: str, compile_options: str) -> Helpers:
+    """For the function `program` and a TPU that is not there: no more than the compilation."""
+    return Helpers(
+        frozenset(("os",)),
+        ("from jax.experimental import topologies",),
+        (
+            "def on_cpu(*arguments):",
+            '    """Ahead of time, with libtpu; nothing is run."""',
+            *_compiled(topology, compile_options),
+        ),
+    )
+
+
+def _compiled(topology: str, compile_options: str) -> tuple[str, ...]:
+    return (
+        f'    topology = topologies.get_topology_desc(platform="tpu", topology_name="{topology}")',
+        "    tpu = jax.sharding.SingleDeviceSharding(topology.devices[0])",
+        "    traced = jax.jit(program, in_shardings=tpu, out_shardings=tpu, keep_unused=True).trace(*arguments)",
+        f'    compiled = traced.lower(lowering_platforms=("tpu",)).compile({compile_options}).runtime_executable()',
+    )
+
+
 def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helpers:
     """For the function `program` and a TPU that is not there. Raises Unsupported for element types of 64 bits, which
     libtpu makes of two.
@@ -95,10 +117,7 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
     lines = (
         "def on_cpu(*arguments):",
         '    """What libtpu makes of the program ahead of time, run by XLA:CPU in place of what its passes make."""',
-        f'    topology = topologies.get_topology_desc(platform="tpu", topology_name="{topology}")',
-        "    tpu = jax.sharding.SingleDeviceSharding(topology.devices[0])",
-        "    traced = jax.jit(program, in_shardings=tpu, out_shardings=tpu, keep_unused=True).trace(*arguments)",
-        f'    compiled = traced.lower(lowering_platforms=("tpu",)).compile({compile_options}).runtime_executable()',
+        *_compiled(topology, compile_options),
         "    text = compiled.hlo_modules()[0].to_string(_hlo.HloPrintOptions.short_parsable())",
         r"""    text = re.sub(r"(\{[\d,]+):[^}]*|\{:[^}]*\}|, (is_)?cross_program\w+=\w+", r"\1", text)""",
         r"""    text = re.sub(r"fusion\((.*?)\), kind=\w+, calls=", r"call(\1), to_apply=", text)""",
@@ -107,13 +126,11 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
         r"""    text = re.sub(r"(?m)^.* [\w-]+-start\(.*\n", "", text)""",
         r"""    text = re.sub(r"[\w-]+-done\(([^)]+)\).*", lambda m: began[m[1]], text)""",
         *(_NARROW if any(d.is_integer and d.bits in (8, 16) for d in dtypes) else ()),
-        "    proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()",
-        "    lowered, last = jax.jit(program, keep_unused=True).lower(*arguments), xla.PipelineStage.POST_SCHEDULER",
-        '    xla.register_hlo_module_transformation(lambda _: proto, name="libtpu", stage=last, platforms="cpu")',
-        "    try:",
-        "        compiled = lowered.compile()",
-        "    finally:",
-        '        xla.clear_hlo_module_transformation("libtpu", stage=last, platforms="cpu")',
+        "    modules = [_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()]",
+        '    where = {"name": "libtpu", "stage": xla.PipelineStage.POST_SCHEDULER, "platforms": "cpu"}',
+        "    xla.register_hlo_module_transformation(lambda _: (modules or [None]).pop(), **where)",
+        "    compiled = jax.jit(program, keep_unused=True).lower(*arguments).compile()",
+        "    xla.clear_hlo_module_transformation(**where)",
         "    return compiled(*arguments)",
     )
     froms = ("from jax.experimental import topologies", "from jax.extend import xla", "from jaxlib import _hlo")
