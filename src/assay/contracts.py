@@ -54,7 +54,7 @@ CONTRACTS = (
         _REDUCING,
         "the initial value is the identity of the body",
         _U,
-        (_S, _I),
+        (_S, _I, _T),
         f"{STABLEHLO}#reduce: an implementation-defined number of initial values; jax.lax.reduce: undefined otherwise",
     ),
     Contract(

@@ -13,6 +13,8 @@ from assay.contracts import BY_NAME, CONTRACTS, DEFINED, Decided, asked_of
 from assay.hlo.opcodes import ARITY
 from assay.hlo.parse import parse_module
 from assay.oracle.verdict import Verdict
+from assay.reference.evaluator import evaluate
+from assay.reference.policies import STRICT
 from assay.report.result import CaseResult, OutputResult
 
 F32, S32 = np.float32, np.int32
@@ -292,6 +294,21 @@ def test_the_argmax_of_jax_starts_at_minus_infinity_and_index_zero(start, least,
     assert found.state is state
     if state is BROKEN:  # of the row of infinities alone
         np.testing.assert_array_equal(found.tainted[1], [False, True])
+
+
+def test_an_open_argmax_has_its_initial_value_for_nothing():
+    """Which of two sums that rounding may order either way is greater is open, and both are above minus infinity."""
+    entry = """x = f32[2] parameter(0)
+        e = f32[2] exponential(x)
+        i = s32[2] iota(), iota_dimension=0
+        low = f32[] constant(-inf)
+        z = s32[] constant(0)
+        ROOT r = (f32[], s32[]) reduce(e, i, low, z), dimensions={0}, to_apply=argmax"""
+    x = floats(1, np.nextafter(F32(1), F32(2)))
+    open_ = evaluate(module(entry, ARGMAX), [x], STRICT).value
+    assert isinstance(open_, tuple)
+    assert open_[1].und.all()
+    assert litmus(module(entry, ARGMAX), [x]).words == ()
 
 
 PICKS = """pick {

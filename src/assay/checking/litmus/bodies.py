@@ -94,6 +94,9 @@ def init(site: Site, operands: Sequence[Value]) -> Look:
         return verdict(False, True, str(error))
     broken = _any(_clash(x, y) for x, y in zip(again, results, strict=True))
     unsure = _any(_unsure(x, y) for x, y in zip(again, results, strict=True)) | any(not i.exact for i in inits)
+    if _chooses(site):  # what wins over it wins, whichever of several that may be
+        apart = _apart(results[0], inits[0])
+        broken, unsure = broken & ~apart, unsure & ~apart
     return Look(broken, unsure & ~broken, "the initial value changes what it is combined with", elementwise=True)
 
 
@@ -123,6 +126,16 @@ def _identities(site: Site, inits: Sequence[Ball]) -> list[Ball] | None:
 
 def _equal(a: Ball, b: Ball) -> bool:
     return b.exact and bool((a.mid == b.mid).all())
+
+
+def _apart(best: Ball, start: Ball) -> Array:
+    """Where an extremum is known to be another value than the initial one; a NaN wins over all."""
+    with np.errstate(invalid="ignore"):
+        other = np.abs(best.mid - start.mid) > (0.0 if best.rad is None else best.rad)
+    if best.dtype.is_integer:
+        other = best.mid != start.mid
+    known = np.ones(best.dims, np.bool_) if best.und is None else ~best.und
+    return np.asarray((other | (best.mid != best.mid)) & known & start.exact)
 
 
 def _unsure(a: Ball, b: Ball) -> Array:
