@@ -26,13 +26,14 @@ from assay.toolchain import Worker
 @dataclass(frozen=True, slots=True)
 class Member:
     """number: of the program in its campaign. inputs: the class of the values that it is run on. choices: what makes
-    the plan again.
+    the plan again, with the number of operations that it was to have.
     """
 
     number: int
     plan: Plan
     inputs: str
     choices: tuple[int, ...] = ()
+    operations: int = 0
 
     @property
     def name(self) -> str:

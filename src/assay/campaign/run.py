@@ -34,7 +34,9 @@ LOUD = (Verdict.CRASH, Verdict.HANG)
 BATCH_S = 900.0
 """Seconds after which a batch, or a triage, is given up: our own failure, and told as such."""
 REQUEST_S = 90.0
-"""Seconds of one request to the compiler: a generated program takes one, and one that hangs is not to cost an hour."""
+"""Seconds of one request to the compiler, and of one evaluation: a generated program takes one second, and one that
+hangs is not to cost an hour.
+"""
 TRIES = 2
 """Of a batch whose process ended."""
 Telling = Callable[["Progress"], None]
@@ -43,15 +45,16 @@ Telling = Callable[["Progress"], None]
 @dataclass(slots=True)
 class Progress:
     """What a campaign has come to. done: batches, by number. full: findings by what they are called before they are
-    reduced. told: why suspects were not stored, with how often. corpus: see `Members`. reached, passes: features and
-    passes, with the second in which they were first seen. waiting: features of batches of an epoch that is not over,
-    with the choices of the programs that reached them. found: (second, id, bucket).
+    reduced; buckets: theirs. told: why suspects were not stored, with how often. corpus: see `Members`. reached,
+    passes: features and passes, with the second in which they were first seen. waiting: features of batches of an epoch
+    that is not over, with the choices of the programs that reached them. found: (second, id, bucket).
     """
 
     done: set[int] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
     full: Counter[str] = field(default_factory=Counter)
     told: Counter[str] = field(default_factory=Counter)
+    buckets: dict[str, str] = field(default_factory=dict)
     corpus: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     reached: dict[str, float] = field(default_factory=dict)
     passes: dict[str, float] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Progress:
             "constant": self.tally.constant,
             "full": dict(self.full),
             "told": dict(self.told),
+            "buckets": self.buckets,
             "corpus": [[since, list(choices)] for since, choices in self.corpus],
             "reached": self.reached,
             "passes": self.passes,
@@ -86,6 +90,7 @@ class Progress:
             Tally(verdicts, Counter(data["reasons"]), data["finite"], data["constant"]),
             Counter(data["full"]),
             Counter(data["told"]),
+            dict(data["buckets"]),
             [(since, tuple(choices)) for since, choices in data["corpus"]],
             dict(data["reached"]),
             dict(data["passes"]),
@@ -153,6 +158,7 @@ def request_of(settings: Settings) -> api.Request:
         options=settings.options,
         flags=settings.flags,
         timeout_s=REQUEST_S,
+        reference_timeout_s=REQUEST_S,
         preload=Path(settings.preload) if settings.preload else None,
     )
 
@@ -295,15 +301,18 @@ class Loop:
             self._done(batch)
 
     def _stored(self, batch: int, found: Triaged) -> Iterator[Finding]:
+        what = f"{self.campaign.id}/{found.number}"
         if found.finding is None:
             self.progress.told[found.why] += 1
+            if found.early in self.progress.buckets:
+                self.store.sighted(self.progress.buckets[found.early], what)
             return
-        what = f"{self.campaign.id}/{found.number}"
         origin = found.finding.origin
         finding = _with_campaign(found.finding, self.campaign.id, self.seconds)
         assert origin.number == found.number
         is_new = self.store.add(finding, found.artifacts, what)
         self.progress.full[found.early] += 1
+        self.progress.buckets.setdefault(found.early, finding.bucket)
         if is_new:
             mine = self.store.findings(Filters(campaign=self.campaign.id))
             stored = next(f for f in mine if f.origin.number == found.number)

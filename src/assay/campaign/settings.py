@@ -80,7 +80,7 @@ class Members:
         operations = own.randint(low, high)
         choices = _changed(own, self._parents(batch // settings.epoch))
         made = generated(self._wide if self.is_wide(batch) else self._narrow, key, operations, choices)
-        return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices)
+        return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices, operations)
 
     def _parents(self, epoch: int) -> list[tuple[int, ...]]:
         return [choices for since, choices in self.corpus if since <= epoch]

@@ -40,10 +40,13 @@ from assay.toolchain import WorkerDied
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """reduce_s: for making one program small; loud_s: where it crashes, which everybody notices."""
+    """reduce_s: for making one program small; loud_s: where it crashes, which everybody notices. kept: findings of one
+    kind; of others it is told that there are.
+    """
 
     reduce_s: float = 120.0
     loud_s: float = 30.0
+    kept: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def triage(
             )
         blamed = _blamed(still, module, suspect.arguments, shown)
         early = early_bucket(blamed)
-        if full.get(early, 0) >= FULL:
+        if full.get(early, 0) >= limits.kept:
             return Triaged(member.number, early, why="enough of its kind")
         strict = litmus(module, suspect.arguments, trips=TRIPS)
         if strict.clears(suspect.case) is False:
@@ -140,10 +143,6 @@ def _blamed(still: Still, module: Module, arguments: Sequence[Array], shown: Sho
     return replace(shown, pass_=f"{shown.pass_}{by}", opcodes=piece.opcodes)
 
 
-FULL = 3
-"""Findings of one kind that are kept."""
-
-
 def _finding(
     suspect: Suspect,
     settings: Settings,
@@ -186,6 +185,7 @@ def _artifacts(suspect: Suspect, wide: bool, reduced: Reduced, shown: Shown) -> 
         "inputs": suspect.case.inputs,
         "notes": list(suspect.case.notes),
         "choices": list(suspect.member.choices),
+        "operations": suspect.member.operations,
         "outputs": [_output(o) for o in _wrong(suspect.case)],
         "reduced": {"instructions": reduced.instructions, "before": reduced.before, "seconds": reduced.seconds},
     }

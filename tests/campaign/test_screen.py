@@ -1,0 +1,115 @@
+"""A batch is judged as its programs are, one by one: a wrong result is its program's, and nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.campaign.batch import Member, lower
+from assay.campaign.screen import Screen
+from assay.campaign.settings import Members, Settings
+from assay.checking import api
+from assay.generate.plan import Node, Plan
+from assay.generate.types import Type
+from assay.inputs.generate import generate
+from assay.oracle.verdict import Verdict
+from assay.targets import cpu
+from assay.toolchain import RequestRefused
+
+WRONG = Path(__file__).with_name("wrong.py")
+VERSION = tuple(int(part) for part in metadata.version("jax").split(".")[:3])
+passes_can_be_registered = pytest.mark.skipif(VERSION < (0, 10, 2), reason="from jax 0.10.2 on")
+F32 = Type("f32", (3, 5))
+
+
+def of(number: int, text: str, *types: Type, result: Type = F32) -> Member:
+    """A program of one operation, `text`, on arguments of these types."""
+    nodes = [Node(type_, "") for type_ in types]
+    count = len(nodes)
+    nodes.append(Node(result, "tried", tuple(range(count)), text))
+    return Member(number, Plan(tuple(nodes), tuple(range(count)), (count,)), "normal")
+
+
+@pytest.fixture(scope="module")
+def screen() -> Iterator[Screen]:
+    made = Screen.of(api.Request())
+    yield made
+    made.close()
+
+
+def test_each_program_alone_gives_what_it_gives_in_the_batch(screen: Screen, tmp_path: Path) -> None:
+    """Bit for bit where nothing is rounded; a results' order or number that is off by one would show."""
+    members = [m for b in range(2) for m in Members(Settings(seed=1, target="cpu")).batch(b)]
+    lowered = lower(members, False, screen.worker, tmp_path, "cpu")
+    arguments = [generate(p.module, 0, "small-integers") for p in lowered.programs if p.module is not None]
+    whole = cpu.compile(screen.worker, lowered.payload, "stablehlo", {})
+    together = cpu.run(screen.worker, whole, [a for each in arguments for a in each])
+    at = exact = 0
+    for member, program, given in zip(members, lowered.programs, arguments, strict=True):
+        own = together[at : at + len(member.plan.results)]
+        at += len(own)
+        try:
+            compiled = cpu.compile(screen.worker, program.payload, program.kind, {})
+        except RequestRefused:  # opcodes that StableHLO has and the way back from HLO has not
+            continue
+        alone = cpu.run(screen.worker, compiled, given)
+        assert [(a.dtype, a.shape) for a in own] == [(a.dtype, a.shape) for a in alone]
+        exact += all(np.array_equal(a, b) for a, b in zip(own, alone, strict=True) if a.dtype.kind in "biu")
+    assert at == len(together)
+    assert exact >= 0.9 * len(members)
+
+
+def test_honest_programs_agree(screen: Screen) -> None:
+    found = screen.judged(Members(Settings(seed=2, target="cpu")).batch(0), wide=False)
+    assert [row.number for row in found.rows] == list(range(16))
+    assert {row.verdict for row in found.rows} <= {Verdict.AGREE, Verdict.UNVERIFIED}
+    assert not found.suspects
+    assert found.reached
+
+
+def test_a_program_that_does_not_trace_costs_the_others_nothing(screen: Screen) -> None:
+    members = [
+        of(0, "lax.add({0}, {0})", F32),
+        of(1, "lax.no_such_operation({0})", F32),
+        of(2, "lax.neg({0})", F32),
+    ]
+    rows = screen.judged(members, wide=False).rows
+    assert [row.verdict for row in rows] == [Verdict.AGREE, Verdict.INVALID, Verdict.AGREE]
+    assert "no_such_operation" in rows[1].why
+
+
+def test_what_was_not_finite_or_all_one_value_is_counted(screen: Screen) -> None:
+    members = [
+        of(0, "lax.log(lax.mul({0}, lax.full_like({0}, 0.)) - lax.full_like({0}, 1.))", F32),
+        of(1, "lax.mul({0}, lax.full_like({0}, 0.))", F32),
+        of(2, "lax.neg({0})", F32),
+    ]
+    rows = screen.judged(members, wide=False).rows
+    assert [row.finite for row in rows] == [False, True, True]
+    assert [row.constant for row in rows] == [False, True, False]
+
+
+@passes_can_be_registered
+@pytest.mark.parametrize("how", ["minus", "abort"])
+def test_a_wrong_compiler_is_charged_to_the_program_that_shows_it(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WRONG", how)
+    screen = Screen.of(api.Request(preload=WRONG))
+    members = [
+        of(0, "lax.add({0}, {1})", F32, F32),
+        of(1, "lax.sub({0}, {1})", F32, F32),
+        of(2, "lax.mul({0}, {1})", F32, F32),
+        of(3, "lax.neg({0})", F32),
+    ]
+    try:
+        found = screen.judged(members, wide=False)
+    finally:
+        screen.close()
+    wanted = {"minus": Verdict.MISMATCH, "abort": Verdict.CRASH}[how]
+    assert [row.verdict for row in found.rows] == [Verdict.AGREE, wanted, Verdict.AGREE, Verdict.AGREE]
+    (suspect,) = found.suspects
+    assert suspect.member.number == 1
+    assert suspect.case.verdict == wanted
