@@ -1,6 +1,6 @@
 """How small does `assay reduce` make known bugs that are hidden in larger programs?
 
-    python -m benchmarks.reduction BUGS [--toolchain jax==0.10.2] [--target cpu] [--size 200] [--time 300] [--json OUT]
+    python benchmarks/reduction BUGS [--toolchain jax==0.10.2] [--target cpu] [--size 200] [--time 300] [--json OUT]
 
 BUGS: a folder of Python files with cases(), each the reproducer that a person wrote for a bug. Every case that shows a
 finding is put in the midst of a program of about `size` instructions (`padding.py`; the same for the same seed), so

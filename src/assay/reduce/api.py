@@ -11,6 +11,7 @@ from pathlib import Path
 
 from assay.checking import api
 from assay.checking.bounds import Bounds, Step
+from assay.checking.simulated import Stopped
 from assay.errors import AssayError, InputError
 from assay.journal import Journal
 from assay.programs.load import parse_source
@@ -21,6 +22,7 @@ from assay.reduce.still import Still, program_of
 from assay.report.expected import Expected, expected_of
 from assay.report.pytest_file import Form, pytest_file
 from assay.report.reduction import ReductionReport
+from assay.toolchain import WorkerDied
 from assay.toolchain.environments import cache_folder
 
 REPRODUCERS = ("reduced.hlo", "piece.hlo", "small.hlo", "module.hlo", "program.hlo")
@@ -184,9 +186,7 @@ def results_of(found: Reduced, request: api.Request, still: Still) -> tuple[tupl
         with closing(api.target_for(program, request, worker, still.settings)) as target:
             actual, _ = target.outputs(found.arguments, request.options, {}, lambda _: None, False)
         return tuple(expected_of(found.module, balls, actual)), tuple(actual)
-    except Exception as error:
-        if not isinstance(error, AssayError) and type(error).__name__ not in ("WorkerDied", "Stopped"):
-            raise
+    except (AssayError, WorkerDied, Stopped):
         return (), ()
     finally:
         still.workers.put(worker)
