@@ -70,8 +70,10 @@ def test_an_argument_that_is_too_long_gives_way():
     s = np.float32([1, 2])
     sets = list(simpler(module, [x, i, s]))
     assert sets[0] == ([x, i, s], {})
-    assert len(sets) > 3
-    for values, spelled in sets[1:]:
+    assert len(sets) > 4
+    assert not sets[1][1]
+    assert np.array_equal(sets[1][0][0], np.rint(np.clip(x, -4, 4)))
+    for values, spelled in sets[2:]:
         assert set(spelled) == {0, 1}
         assert [v.dtype for v in values] == [np.float32, np.int32, np.float32]
         assert values[2] is s
@@ -79,6 +81,15 @@ def test_an_argument_that_is_too_long_gives_way():
         assert int(values[1].max()) <= 16
         for k, text in spelled.items():
             assert np.array_equal(eval(text, {"np": np}).astype(values[k].dtype), values[k])
+
+
+def test_a_few_special_values_stay_in_their_places():
+    x = np.random.default_rng(1234).normal(size=(64, 64)).astype(np.float32)
+    x[0, 3], x[5, 5], x[63, 63] = np.nan, np.inf, -np.inf
+    for values, _ in simpler(module_of("f32[64,64]"), [x]):
+        assert np.isnan(values[0]).sum() == 1
+        assert np.isnan(values[0][0, 3])
+        assert (values[0][5, 5], values[0][63, 63]) == (np.inf, -np.inf)
 
 
 def test_bounds_around_what_was_seen_leave_out_what_is_right():

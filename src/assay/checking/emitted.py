@@ -29,6 +29,8 @@ Expect = Callable[[Sequence[Array]], tuple[list[Expected], list[Array]]]
 
 LONG = 900
 """Characters of an argument from which on others are tried in its place."""
+FEW = 6
+"""NaNs and infinities that are kept in such an argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +159,17 @@ def expecting(module: Module, target: Target, settings: Settings, step: Step = l
 
 def simpler(module: Module, arguments: Sequence[Array]) -> Iterator[tuple[list[Array], dict[int, str]]]:
     """The arguments, where they can be written down; then others in place of those that are too long for that, each
-    with its text by number: whole numbers in a row, and drawn numbers of the same range.
+    with its text by number where it has one: the same rounded to small whole numbers, whole numbers in a row, and drawn
+    ones of the same range. A few NaNs and infinities stay where they are.
     """
+    yield list(arguments), {}
     pairs = list(zip(arguments, module.arrays, strict=True))
     long = [k for k, (array, shape) in enumerate(pairs) if len(array_text(array, shape.dtype)) > LONG]
-    yield list(arguments), {}
     if not long:
         return
+    rounded = [_rounded(array) if k in long else array for k, array in enumerate(arguments)]
+    if not all(map(np.array_equal, rounded, arguments)):
+        yield rounded, {}
     for kind in range(6):
         spelled: dict[int, str] = {}
         values = list(arguments)
@@ -172,10 +178,37 @@ def simpler(module: Module, arguments: Sequence[Array]) -> Iterator[tuple[list[A
             text = _other(array, kind, [*drawn_texts(shape.dims, shape.dtype)])
             if text is None:
                 break
-            values[k] = eval(text, {"np": np}).astype(array.dtype)
-            spelled[k] = text
+            spelled[k] = _with_specials(array, text)
+            values[k] = eval(spelled[k], {"np": np}).astype(array.dtype)
         else:
             yield values, spelled
+
+
+def _floats(array: Array) -> Array | None:
+    """In float32, where it is of a real floating type."""
+    integral = array.dtype.kind in "iub" or np.issubdtype(array.dtype, np.complexfloating)
+    return None if integral or "int" in array.dtype.name else array.astype(np.float32)
+
+
+def _rounded(array: Array) -> Array:
+    values = _floats(array)
+    if values is None:
+        return array
+    return np.where(np.isfinite(values), np.rint(np.clip(values, -4, 4)), values).astype(array.dtype)
+
+
+def _with_specials(array: Array, text: str) -> str:
+    """`text` with the first few NaNs and infinities of `array` in their places."""
+    values = _floats(array)
+    if values is None:
+        return text
+    flat = values.reshape(-1)
+    shape = ", ".join(map(str, array.shape))
+    for name, where in (("np.nan", np.isnan(flat)), ("np.inf", flat == np.inf), ("-np.inf", flat == -np.inf)):
+        places = np.flatnonzero(where)[:FEW].tolist()
+        if places:
+            text = f"np.where(np.isin(np.arange({array.size}), {places}).reshape({shape}), {name}, {text})"
+    return text
 
 
 def _other(array: Array, kind: int, drawn: list[str]) -> str | None:
