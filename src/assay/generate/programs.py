@@ -11,8 +11,12 @@ from assay.generate.grow import grow
 from assay.generate.plan import Plan
 from assay.generate.template import Template, planned
 from assay.generate.tour import pairs
-from assay.generate.watched import watched
+from assay.generate.watched import unseen, watched
 
+HIDDEN = 0.3
+"""How likely a program may be to show nothing of what it computes, before another is grown in its place."""
+REGROWN = 4
+"""How often one is grown at most."""
 PAIRED = 0.5
 """The share of programs that begin with a pair of operations of the tour."""
 OPERATIONS = 10
@@ -35,10 +39,13 @@ def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int
     pair = None
     if draw.chance(PAIRED) and operations > 1 and (known := pairs(grammar)):
         pair = draw.pick(known)
-    count = draw.pick(grammar.roots)
-    roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
-    plan = grow(draw, grammar, roots, operations, more=True, pair=pair)
-    return Generated(watched(plan), tuple(draw.made))
+    for _ in range(REGROWN):
+        count = draw.pick(grammar.roots)
+        roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
+        plan = watched(grow(draw, grammar, roots, operations, more=True, pair=pair))
+        if unseen(plan) < HIDDEN:
+            break
+    return Generated(plan, tuple(draw.made))
 
 
 def from_template(template: Template, grammar: Grammar, key: str, choices: Sequence[int] = ()) -> Generated:

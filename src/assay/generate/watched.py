@@ -6,6 +6,8 @@ comparison that always holds, an index that is always clamped. Where that is lik
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from assay.generate.plan import LEAVES, PART, Node, Plan
@@ -81,19 +83,22 @@ def _kept(node: Node, plan: Plan, found: list[float]) -> float:
     return _LIFTED * min(shown)
 
 
+def unseen(plan: Plan) -> float:
+    """How likely it is that each result of several elements is one value throughout; 0 where there is none such."""
+    return _unseen(plan, plan.results, chances(plan))
+
+
+def _unseen(plan: Plan, results: Sequence[int], alike: Sequence[float]) -> float:
+    several = [alike[r] for r in results if plan.nodes[r].type.size > 1]
+    return math.prod(1 - chance for chance in several) if several else 0.0
+
+
 def watched(plan: Plan, most: int = 3, enough: float = 0.02) -> Plan:
     """The plan with up to `most` more results, until it is unlikely enough that each result is one value throughout."""
     alike = chances(plan)
     results = list(plan.results)
-
-    def unseen() -> float:
-        left = 1.0
-        for result in results:
-            left *= 1 - alike[result]
-        return left
-
     for _ in range(most):
-        if unseen() <= enough:
+        if _unseen(plan, results, alike) <= enough:
             break
         options = [
             (alike[i], i)

@@ -180,9 +180,9 @@ def _transposed(site: Site, out: Type) -> Made | None:
     return Made((Hole(out.shaped((n, w // stride, channels))), Hole(out.shaped((3, channels, c)))), text)
 
 
-@form("ragged_dot", "contraction", "f32 bf16", weight=0.3, smooth=False)
+@form("ragged_dot", "contraction", "f32 bf16", weight=0.3, smooth=False, outermost=True)
 def _ragged(site: Site, out: Type) -> Made | None:
-    """Groups of rows, each by a matrix of its own; rows beyond the groups give zeros."""
+    """Groups of rows, each by a matrix of its own; rows beyond the groups give zeros. vmap has half a rule for it."""
     if out.rank != 2 or out.size == 0:
         return None
     m, n = out.dims

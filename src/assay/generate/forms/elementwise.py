@@ -18,8 +18,8 @@ def plain(text: str, count: int, site: Site, out: Type) -> Made:
 
 
 def guarded(bare: str, guard: str, site: Site, out: Type) -> Made:
-    """The operation on a parameter as it is, on anything else behind its guard."""
-    if site.draw.chance(0.2):
+    """The operation on a parameter as it is, on anything else behind its guard. A body's parameters are anything."""
+    if not site.depth and site.draw.chance(0.2):
         return Made((Hole(out, leaf=True),), with_numbers(bare, out.dtype))
     return Made((Hole(out),), with_numbers(guard, out.dtype))
 
@@ -116,7 +116,7 @@ def by_a_parameter(name: str, site: Site, out: Type) -> Made:
 
 
 for _name in ("div", "rem"):
-    form(_name, "elementwise", "float", weight=0.4)(partial(by_a_parameter, _name))
+    form(_name, "elementwise", "float", weight=0.4, outermost=True)(partial(by_a_parameter, _name))
 
 
 def whole_numbers(text: str, site: Site, out: Type) -> Made:
