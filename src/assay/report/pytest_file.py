@@ -7,6 +7,7 @@ program is source of jax.lax where it has such a form, else HLO text. Arguments 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +17,7 @@ import numpy as np
 
 from assay.errors import AssayError, InputError, Unsupported
 from assay.hlo.module import Module
-from assay.hlo.shape import ArrayShape, DType, leaves
+from assay.hlo.shape import DTYPES, ArrayShape, DType, leaves
 from assay.report.expected import Expected
 from assay.report.hlo_source import hlo_source
 from assay.report.lax import lax_source
@@ -164,8 +165,6 @@ def _docstring(order: _Order) -> list[str]:
 
 
 def _filled(paragraphs: Sequence[str], width: int = 112) -> list[str]:
-    import textwrap
-
     safe = [p.replace("\\", "/").replace('"""', "'''").rstrip('"') for p in paragraphs]
     return [line for p in safe for line in textwrap.wrap(p, width, break_long_words=True)]
 
@@ -334,8 +333,6 @@ def _stored(values: Array, held: DType) -> Array:
 
 def _held(dtype: DType) -> DType:
     """The type in which a test compares: NumPy's own, which holds every value of `dtype`."""
-    from assay.hlo.shape import DTYPES
-
     if dtype.is_float and dtype.bits < 32 and dtype.name != "f16":
         return DTYPES["f32"]
     if dtype.is_integer and dtype.bits < 8:
