@@ -16,6 +16,7 @@ from assay.cli import (
     passes,
     policies,
     reduce,
+    replay,
     summarize,
     templates,
     toolchain,
@@ -35,6 +36,7 @@ app.command("isolate")(isolate.command)
 app.command("reduce")(reduce.command)
 app.command("summarize")(summarize.command)
 app.command("fuzz")(fuzz.command)
+app.command("replay")(replay.command)
 app.command("doctor")(doctor.command)
 app.command("policies")(policies.command)
 app.add_typer(findings.app, name="findings")
