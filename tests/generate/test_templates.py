@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -120,3 +121,10 @@ def test_the_command(tmp_path: Any) -> None:
     good = runner.invoke(app, ["templates", "check", "softmax_variants", "--count", "2"])
     assert good.exit_code == 0, good.exception
     assert "2 programs" in good.output
+
+
+def test_the_template_of_the_documentation_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "generate.md").read_text()
+    text = page.split("```toml\n")[1].split("```")[0]
+    plan = from_template(parse(text, "page", "docs/generate.md"), for_target("cpu", jax=jax.__version__), "1").plan
+    assert result_types(plan, False) == planned_types(plan)
