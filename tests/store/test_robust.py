@@ -273,6 +273,12 @@ def test_files_that_are_no_store(tmp_path):
     assert not (tmp_path / "missing").exists()
 
 
+def test_no_driver_for_postgresql(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"pip install 'assay-xla\[pg\]'"):
+        open_store("postgresql://user:secret@localhost/x?artifacts=a")
+
+
 def test_a_store_of_a_newer_assay(tmp_path):
     open_store(tmp_path).close()
     other = sqlite3.connect(tmp_path / "findings.db")
