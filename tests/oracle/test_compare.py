@@ -340,3 +340,9 @@ def test_what_is_not_the_same_array_is_our_own_failure() -> None:
         compare_output(ball, np.zeros(3, np.int8), ArrayShape(F32, (3,)))
     with pytest.raises(AssayError, match="reference has f32"):
         compare_output(ball, np.zeros(3, np.float64), ArrayShape(F64, (3,)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [*NARROW, F32], ids=str)
+def test_rounding_what_is_too_large_says_nothing(dtype: DType) -> None:
+    assert round_out(dtype, np.array([1e300, -1e300, np.inf, np.nan, 1.0]))[4] == 1.0

@@ -113,16 +113,17 @@ def round_out(dtype: DType, values: Array) -> Array:
     if dtype.name == "f64":
         return values
     assert dtype.numpy is not None
-    if dtype.name in ("f32", "f16"):
-        once: Array = values.astype(dtype.numpy).astype(np.float64)
-        return once
-    near = np.asarray(values, np.float32)
-    inexact = (near != values) & ~np.isnan(values)
-    if inexact.any():
-        bits = near.view(np.uint32)
-        beyond = np.abs(near.astype(np.float64)) > np.abs(values)
-        near = np.asarray(np.where(inexact, (bits - beyond) | np.uint32(1), bits), np.uint32).view(np.float32)
-    result: Array = near.astype(dtype.numpy).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes what the type makes of it
+        if dtype.name in ("f32", "f16"):
+            once: Array = values.astype(dtype.numpy).astype(np.float64)
+            return once
+        near = np.asarray(values, np.float32)
+        inexact = (near != values) & ~np.isnan(values)
+        if inexact.any():
+            bits = near.view(np.uint32)
+            beyond = np.abs(near.astype(np.float64)) > np.abs(values)
+            near = np.asarray(np.where(inexact, (bits - beyond) | np.uint32(1), bits), np.uint32).view(np.float32)
+        result: Array = near.astype(dtype.numpy).astype(np.float64)
     return result
 
 
