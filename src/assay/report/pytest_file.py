@@ -133,7 +133,7 @@ def _lines(order: _Order, form: str, style: Style) -> list[str]:
     helpers, program = _program(order, form, style)
     body = _test(order, form, style.whole)
     text = "\n".join([*helpers.lines, program, *body])
-    docstring = _docstring(order)
+    docstring = _docstring(order, together=style.apart < 2)
     unpack = "unpack(" in text
     imports = {*helpers.imports, *(("base64", "zlib") if unpack else ()), *(("os",) if order.flags else ())}
     imports |= {"zlib", "base64"} if "zlib." in program else set()
@@ -156,11 +156,12 @@ def _apart(block: Sequence[str], lines: int) -> list[str]:
     return re.sub(r"\n{2,}", "\n" * (lines + 1), "\n".join(block)).splitlines()
 
 
-def _docstring(order: _Order) -> list[str]:
+def _docstring(order: _Order, together: bool) -> list[str]:
+    """together: whether in one paragraph."""
     words = [order.title.strip().rstrip(".") + "."]
     words += [f"Wrong with {order.toolchain}, {order.target}."] if order.toolchain else []
     words += [order.note.strip()] if order.note.strip() else []
-    lines = _filled(words)
+    lines = _filled([" ".join(words)] if together else words)
     return [f'"""{lines[0]}"""', ""] if len(lines) == 1 else [f'"""{lines[0]}', *lines[1:], '"""', ""]
 
 

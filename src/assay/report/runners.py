@@ -2,9 +2,9 @@
 
 Lines of Python that import only jax, numpy and the standard library. Known: jaxlib's bindings moved from xla_extension
 to _jax and _hlo, and `compile` became `compile_and_load` (0.4.30 to 0.12.0.1). A module that a TPU's compiler made can
-take the place of XLA:CPU's own after that's last pass (jax >= 0.10.2), schedule and order of dimensions in memory as
-they are: tiles and memory spaces must be gone, fusions be calls, and nothing be asynchronous. XLA:CPU then has no
-kernel for a scatter, and makes nothing good of operations that take f32 and give bf16, which libtpu likes.
+take the place of XLA:CPU's own before that is scheduled (jax 0.10.2 and later), the order of dimensions in memory as it
+is: tiles and memory spaces must be gone, fusions be calls, and nothing be asynchronous. XLA:CPU then has no kernel for
+a scatter, and makes nothing good of operations that take f32 and give bf16, which libtpu likes.
 """
 
 from __future__ import annotations
@@ -69,6 +69,12 @@ before it is read.
 """
 _CALL = r"""    text = re.sub(r'custom-call\((.*?)\), custom_call_target="%s".*', r"%s(\1)%s", text)"""
 
+_CARRIED = (
+    r"""    text = re.sub(r"(?m)^ +(\S+) = ([^( ]+) (get-tuple-element\(.*)", """
+    r"""r"  \1.g = \2 \3\n  \1 = \2 copy(\1.g)", text)"""
+)
+"""A loop's values are written where they lie, in an order that was the TPU's: they are read once, before that."""
+
 _NARROW = (
     r"""    narrow, lines = set(re.findall(r"(\S+) = [su](?:8|16)\[\]", text)), []""",
     r"""    for k, line in enumerate(text.splitlines()):  # XLA:CPU clamps starts in their own type""",
@@ -126,8 +132,9 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
         r"""    text = re.sub(r"(?m)^.* [\w-]+-start\(.*\n", "", text)""",
         r"""    text = re.sub(r"[\w-]+-done\(([^)]+)\).*", lambda m: began[m[1]], text)""",
         *(_NARROW if any(d.is_integer and d.bits in (8, 16) for d in dtypes) else ()),
+        *((_CARRIED,) if {"while", "scatter"} & opcodes else ()),
         "    modules = [_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()]",
-        '    where = {"name": "libtpu", "stage": xla.PipelineStage.POST_SCHEDULER, "platforms": "cpu"}',
+        '    where = {"name": "libtpu", "stage": xla.PipelineStage.PRE_SCHEDULER, "platforms": "cpu"}',
         "    xla.register_hlo_module_transformation(lambda _: (modules or [None]).pop(), **where)",
         "    compiled = jax.jit(program, keep_unused=True).lower(*arguments).compile()",
         "    xla.clear_hlo_module_transformation(**where)",
