@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assay.generate.plan import LEAVES, PART, Node, Plan
-from assay.generate.types import Several
+from assay.generate.types import Several, is_integer
 
 ORDINARY = 0.985
 """How likely it is that what an operation gives still differs from element to element where its operands do."""
+
+DRAWN = 0.9
+"""Of an integer parameter: it may be an index, whose values are drawn to lie in a range that may be narrow."""
 
 _KEPT = {
     "compare": 0.85, "sign": 0.8, "is_finite": 0.0, "argmax": 0.8, "one hot": 0.85, "floor": 0.85, "ceil": 0.85,
@@ -29,7 +32,7 @@ _KEPT = {
 }  # fmt: skip
 _LIFTED = 0.8
 _VARIED = frozenset(
-    {"iota", "iota of", "triangle", "random bits", "random uniform", "rng_bit_generator", "cumsum of a constant"}
+    {"iota of", "triangle", "random bits", "random uniform", "rng_bit_generator", "cumsum of a constant"}
 )
 """What gives different elements whatever it is given."""
 _PRODUCTS = frozenset(
@@ -40,25 +43,59 @@ _PRODUCTS = frozenset(
     }
 )  # fmt: skip
 """What one operand alone can make nothing of."""
+_BY_ROWS = frozenset({"vmap", "map"})
+"""Where a body's single values are rows of the program's."""
+_CHOSEN = frozenset({"cond", "cond of two", "switch"})
+"""What takes what it chooses by before what its bodies are given."""
 _OPPOSED = frozenset({"sub", "xor", "compare", "div guarded", "select"})
 """What gives nothing new of one value twice."""
 
 
-def chances(plan: Plan, given: float = ORDINARY) -> list[float]:
-    """For each node, how likely its elements differ; 0 for one element or none. given: of a parameter."""
+def chances(plan: Plan, given: Sequence[float] = ()) -> list[float]:
+    """For each node, how likely its elements differ; 0 for one element or none. given: of parameters, where they are
+    not the program's own.
+    """
+    place = {at: i for i, at in enumerate(plan.parameters)}
+    parts: dict[int, list[float]] = {}
     found: list[float] = []
-    for node in plan.nodes:
-        if node.type.size <= 1:
+    for at, node in enumerate(plan.nodes):
+        if isinstance(node.type, Several):
+            parts[at] = _of_parts(node, node.type, plan, found)
+            found.append(max(parts[at], default=0.0))
+        elif node.type.size <= 1:
             found.append(0.0)
-        elif not node.form:
-            found.append(given)
+        elif at in place:
+            found.append(given[place[at]] if given else DRAWN if is_integer(node.type.dtype) else ORDINARY)
+        elif node.form == PART:
+            found.append(parts[node.operands[0]][int(node.text[4:-1])])
+        elif node.form in LEAVES:
+            found.append({"iota": 0.95, "literal": 0.5}.get(node.form, 0.0))
         elif node.form in _VARIED:
             found.append(0.95)
-        elif node.form in LEAVES:
-            found.append(found[node.operands[0]] if node.form == PART else 0.5 if node.form == "literal" else 0.0)
+        elif node.bodies and node.form not in _BY_ROWS:
+            found.append(_LIFTED * min(_shown(node, body, found)[0] for body in node.bodies))
         else:
             found.append(_kept(node, plan, found))
     return found
+
+
+def _of_parts(node: Node, type_: Several, plan: Plan, found: list[float]) -> list[float]:
+    """Of the elements of a tuple: sorts keep their operands apart, bodies their results."""
+    if node.form.startswith("sort"):
+        return [ORDINARY * found[o] for o in node.operands]
+    if node.bodies and len(node.bodies[0].results) == len(type_.parts):
+        shown = [_shown(node, body, found) for body in node.bodies]
+        return [_LIFTED * min(each) for each in zip(*shown, strict=True)]
+    return [_kept(node, plan, found)] * len(type_.parts)
+
+
+def _shown(node: Node, body: Plan, found: list[float]) -> list[float]:
+    """Of a body's results, given what its parameters are given."""
+    own = [found[o] for o in node.operands]
+    own = own[1:] if node.form in _CHOSEN else own
+    own += [max(own, default=0.0)] * (len(body.parameters) - len(own))
+    inside = chances(body, own)
+    return [inside[r] for r in body.results]
 
 
 def _kept(node: Node, plan: Plan, found: list[float]) -> float:
@@ -67,20 +104,9 @@ def _kept(node: Node, plan: Plan, found: list[float]) -> float:
     sizes = [plan.nodes[o].type.size for o in node.operands]
     below = max((found[o] for o in node.operands), default=0.0)
     if node.form in _PRODUCTS:
-        below = (
-            0.0
-            if 0 in sizes
-            else min((found[o] for o, n in zip(node.operands, sizes, strict=True) if n > 1), default=0.0)
-        )
-    if not node.bodies:
-        return _KEPT.get(node.form, ORDINARY) * below
-    if not node.operands:
-        below = ORDINARY  # of a body's own
-    shown = []
-    for body in node.bodies:
-        inside = chances(body, max(below, 0.5))
-        shown.append(max(inside[r] for r in body.results))
-    return _LIFTED * min(shown)
+        arrays = [found[o] for o, size in zip(node.operands, sizes, strict=True) if size > 1]
+        below = 0.0 if 0 in sizes else min(arrays, default=0.0)
+    return _KEPT.get(node.form, _LIFTED if node.bodies else ORDINARY) * below
 
 
 def unseen(plan: Plan) -> float:
@@ -93,7 +119,7 @@ def _unseen(plan: Plan, results: Sequence[int], alike: Sequence[float]) -> float
     return math.prod(1 - chance for chance in several) if several else 0.0
 
 
-def watched(plan: Plan, most: int = 3, enough: float = 0.02) -> Plan:
+def watched(plan: Plan, most: int = 3, enough: float = 0.03) -> Plan:
     """The plan with up to `most` more results, until it is unlikely enough that each result is one value throughout."""
     alike = chances(plan)
     results = list(plan.results)

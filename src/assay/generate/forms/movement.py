@@ -145,7 +145,8 @@ def _pad(site: Site, out: Type) -> Made | None:
         # low + high + size + interior (size - 1) = dim
         left = dim - low - high
         size, rest = divmod(left + interior, interior + 1)
-        if left <= 0 or rest or size < 0:
+        gone = size <= -low or size <= -high or size + low + high <= 0  # nothing of it is left
+        if left <= 0 or rest or size < 0 or (gone and not site.draw.chance(0.05)):
             low, high, interior, size = 0, 0, 0, dim
         dims.append(size)
         config.append((low, high, interior))
