@@ -6,7 +6,7 @@ BUGS: a folder of Python files with cases(), each the reproducer that a person w
 finding is put in the midst of a program of about `size` instructions (`padding.py`; the same for the same seed), so
 that the bug still shows at an output, and reduced. A row each: instructions of the reproducer, of the program, of what
 is left; their ratio; seconds; tries; and whether what is left, looked at in a fresh worker, shows the same verdict,
-class and pass as the reproducer does, or, where chance decides, one of those that were seen of the larger program.
+class and pass as the reproducer does; where chance decides, one of the verdicts that were seen of it.
 Exits with status 1 where a bug was lost, one took longer than the time, or the median ratio is above 1.5.
 """
 
@@ -74,14 +74,14 @@ def looked(still: Still, program: Program) -> Shown | None:
     return still(program.module, arguments)
 
 
-def hidden(still: Still, bug: Path, case: int, size: int, own: Shown) -> tuple[Program, int] | None:
+def hidden(still: Still, bug: Path, case: int, size: int, own: Shown, allowed: frozenset) -> tuple[Program, int] | None:
     """The first program of about `size` instructions around a case that shows the same, and its seed."""
     for seed in range(SEEDS):
         blocks = 1
         while (program := surrounded(still, bug, case, seed, blocks)) and instructions(program) < size:
             blocks += max(1, (size - instructions(program)) // 40)
         found = looked(still, program)
-        if found is not None and (found.verdict, found.klass, found.pass_) == (own.verdict, own.klass, own.pass_):
+        if found is not None and found.pass_ == own.pass_ and still.allowed & allowed:
             return program, seed
         print(f"    seed {seed}: {found.words if found else 'nothing shows'}", file=sys.stderr)
     return None
@@ -127,18 +127,19 @@ def one(
     request: api.Request, still: Still, bug: Path, case: int, program: Program, own: Shown, size: int, budget: float,
     jobs: int,
 ) -> Row | None:  # fmt: skip
-    made = hidden(still, bug, case, size, own)
+    allowed = still.allowed  # what is seen of the reproducer, more than one verdict where chance decides
+    made = hidden(still, bug, case, size, own, allowed)
     if made is None:
         print(f"{program.name}: does not show in {SEEDS} surroundings", file=sys.stderr)
         return None
     larger, seed = made
     assert larger.module is not None
-    allowed, still.wanted = still.allowed, None
+    still.wanted = None
     arguments = [a for a in larger.arguments if a is not None]
     small = reduce(larger.module, arguments, still, budget_s=budget, jobs=jobs)
     with Still.open(request, 1) as fresh:
         again = fresh(small.module, small.arguments)
-    kept = again is not None and again.pass_ == own.pass_ and (again.verdict, again.klass) in allowed
+    kept = again is not None and again.pass_ == own.pass_ and bool(fresh.allowed & allowed)
     kept = kept and (not own.opcodes or bool(again and own.opcodes & again.opcodes))
     by_hand, left = instructions(program), small.instructions
     return Row(

@@ -28,7 +28,7 @@ from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
 from assay.isolate.api import Options, first_wrong
 from assay.isolate.executable import BELOW
-from assay.oracle.verdict import FINDINGS, Verdict
+from assay.oracle.verdict import FINDINGS, MismatchClass, Verdict
 from assay.programs.program import Array, Program
 from assay.report.passes import PassesCase
 from assay.report.result import CaseResult
@@ -146,6 +146,8 @@ class Still:
         with self._lock:
             self.wanted = found
             self.allowed = frozenset((one.verdict, one.klass) for one in counts if one.pass_ == found.pass_)
+            if any(verdict == Verdict.NONDETERMINISTIC for verdict, _ in self.allowed):
+                self.allowed |= {(Verdict.MISMATCH, str(MismatchClass.MISCOMPILE))}  # two runs may happen to be alike
             self.tries = 1 if count == len(seen) else tries_for(count, len(seen))
         return found
 
