@@ -10,14 +10,14 @@ from assay.generate.grammar import Grammar
 from assay.generate.grow import grow
 from assay.generate.plan import Plan
 from assay.generate.template import Template, planned
-from assay.generate.tour import pairs
+from assay.generate.tour import drawn
 from assay.generate.watched import unseen, watched
 
 HIDDEN = 0.3
 """How likely a program may be to show nothing of what it computes, before another is grown in its place."""
 REGROWN = 4
 """How often one is grown at most."""
-PAIRED = 0.5
+PAIRED = 0.4
 """The share of programs that begin with a pair of operations of the tour."""
 OPERATIONS = 10
 """Of a program where nobody says how many."""
@@ -36,9 +36,7 @@ def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int
     choices: taken first, as far as they go; `(0, n)` begins it with the n-th pair of operations of the tour.
     """
     draw = Draw(generator(key), choices)
-    pair = None
-    if draw.chance(PAIRED) and operations > 1 and (known := pairs(grammar)):
-        pair = draw.pick(known)
+    pair = drawn(draw, grammar) if draw.chance(PAIRED) and operations > 1 else None
     for _ in range(REGROWN):
         count = draw.pick(grammar.roots)
         roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
