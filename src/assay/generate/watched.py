@@ -40,6 +40,7 @@ _PRODUCTS = frozenset(
         "mul", "and", "dot_general", "matmul", "outer", "einsum of three", "conv_general_dilated", "conv separable",
         "conv transpose", "conv local", "ragged_dot", "take", "take_along_axis", "gather of slices",
         "index in the middle", "pow guarded", "triangular_solve",
+        "take in bounds", "random permutation", "index_take", "scatter_mul",
     }
 )  # fmt: skip
 """What one operand alone can make nothing of."""
