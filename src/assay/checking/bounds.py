@@ -14,7 +14,7 @@ import numpy as np
 
 from assay.checking.scale import Scales
 from assay.errors import ReferenceLimit
-from assay.hlo.module import Module
+from assay.hlo.module import Computation, Instruction, Module
 from assay.oracle.drift import Scale, bearable, constant_factors, scale
 from assay.oracle.evidence import says_nothing, says_too_little, typical_size
 from assay.programs.program import Array
@@ -22,7 +22,8 @@ from assay.reference.context import mark
 from assay.reference.evaluator import OnValue, evaluate
 from assay.reference.policy import Policy
 from assay.reference.sampled import Sampling
-from assay.reference.value import Ball, Token, flatten, union
+from assay.reference.settled import Known, Settled
+from assay.reference.value import Ball, Token, Value, flatten, union
 
 Step = Callable[[str], None]
 Leaves = list[Ball | Token]
@@ -85,12 +86,18 @@ class Bounds:
     _middle: Leaves | None = None
     _sampling: dict[int, Sampling] = field(default_factory=dict)  # by seed
     _certain: dict[bool, Leaves] = field(default_factory=dict)
+    _settled: Settled = field(default_factory=Settled)
 
     def plain(self) -> Leaves:
         """The outputs' balls."""
         if self._plain is None:
             scales = Scales(self.module)
-            self._plain = self._evaluated(self.settings.policy, watch=scales.see)
+
+            def watch(computation: Computation, instruction: Instruction, value: Value) -> None:
+                scales.see(computation, instruction, value)
+                self._settled.see(computation, instruction, value)
+
+            self._plain = self._evaluated(self.settings.policy, watch=watch)
             self._scales = [scales.of(i, b) if isinstance(b, Ball) else 0.0 for i, b in enumerate(self._plain)]
         return self._plain
 
@@ -218,7 +225,7 @@ class Bounds:
         if seed not in self._sampling:
             module, arguments, policy, settings = self.module, self.arguments, self.settings.policy, self.settings
             self._sampling[seed] = Sampling(
-                module, arguments, policy, seed, self.flushed, self.resolved, settings.memory_limit
+                module, arguments, policy, seed, self.flushed, self.resolved, settings.memory_limit, self._known
             )
         sampling = self._sampling[seed]
         start, deadline = time.monotonic(), self._deadline()
@@ -229,6 +236,11 @@ class Bounds:
         finally:
             self._spent("sampling", start)
         return sampling
+
+    @property
+    def _known(self) -> Known:
+        self.plain()
+        return self._settled.values
 
     def _joined(self, sampled: Leaves) -> Leaves:
         join = _drawn if self.settings.kind == "sampled" else _join

@@ -21,6 +21,7 @@ from assay.reference.context import Context, mark
 from assay.reference.memory import keep_freed_memory
 from assay.reference.policy import Policy
 from assay.reference.registry import find
+from assay.reference.settled import Known
 from assay.reference.value import Array, Ball, Token, Value, as_ball, check_shape, from_array, held_dtype
 
 FAMILIES = (
@@ -57,6 +58,7 @@ def evaluate(
     flushed: bool = False,
     resolved: int | None = None,
     on_value: OnValue | None = None,
+    known: Known | None = None,
     memory_limit: int = 8 << 30,
     deadline: Callable[[], None] | None = None,
 ) -> Evaluation:
@@ -64,14 +66,16 @@ def evaluate(
     flattened).
 
     rng, amplitude, alike, nearest, declared: None for balls; a generator for a sampled run (see `Context`). flushed:
-    whether subnormals are zero. resolved: how that is taken which is open, but not by rounding. deadline: called
-    between instructions; may raise. Raises Unsupported for what the reference does not model, ReferenceLimit above
-    `memory_limit` bytes, InputError where an argument does not fit its parameter.
+    whether subnormals are zero. resolved: how that is taken which is open, but not by rounding. known: values that
+    need not be worked out (see `settled`). deadline: called between instructions; may raise. Raises Unsupported for
+    what the reference does not model, ReferenceLimit above `memory_limit` bytes, InputError where an argument does not
+    fit its parameter.
     """
     keep_freed_memory()
     run = _Run(module, policy, rng, on_value, memory_limit, deadline)
     run.context.amplitude, run.context.alike, run.context.nearest = amplitude, alike, nearest
     run.context.declared = declared
+    run.known = known or {}
     run.context.flushed, run.context.resolved = flushed, resolved
     with np.errstate(all="ignore"):
         value = run.computation(module.entry, run.entry_arguments(arguments))
@@ -125,6 +129,7 @@ class _Run:
     peak: int = 0
     dead_after: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     constants: dict[tuple[str, str], Value] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.context = Context(self.module, self.policy, self.call, self.rng)
@@ -195,6 +200,8 @@ class _Run:
             value = arguments[instruction.parameter_number]
         elif instruction.literal is not None:
             value = self._constant(computation, instruction)
+        elif (computation.name, instruction.name) in self.known:
+            value = self.known[computation.name, instruction.name]
         else:
             operands = [live[name] for name in instruction.operands]
             try:

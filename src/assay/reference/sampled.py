@@ -26,6 +26,7 @@ from assay.hlo.module import Module
 from assay.reference.context import smallest_normal, unit_roundoff
 from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
+from assay.reference.settled import Known
 from assay.reference.value import Array, Ball, Token, flatten
 
 SAFETY = 8.0
@@ -86,6 +87,7 @@ class Sampling:
     flushed: bool = False
     resolved: int | None = None
     memory_limit: int = 8 << 30
+    known: Known = field(default_factory=dict)
     runs: int = 0
     _spreads: list[_Spread | Token] = field(default_factory=list)
 
@@ -125,6 +127,7 @@ class Sampling:
             declared=1.0 if number == 1 else DECLARED,
             flushed=self.flushed,
             resolved=self.resolved,
+            known=self.known,
             memory_limit=self.memory_limit,
             deadline=deadline,
         )
