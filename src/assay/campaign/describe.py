@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 from assay.checking import api
-from assay.checking.bounds import Bounds
 from assay.checking.emitted import emitted, expecting
 from assay.errors import AssayError
 from assay.oracle.verdict import Verdict
@@ -16,10 +15,9 @@ from assay.programs.program import Array
 from assay.reduce import Reduced, Still
 from assay.reduce.api import in_words
 from assay.reduce.still import program_of
-from assay.report.expected import Expected, expected_of
+from assay.report.expected import Expected
 from assay.report.issue_text import issue_text
-from assay.report.prove import prove
-from assay.report.pytest_file import Form, pytest_file, slug
+from assay.report.pytest_file import slug
 from assay.store.finding import ISSUE, Finding
 from assay.toolchain import WorkerDied
 
@@ -68,43 +66,25 @@ def _test(title: str, finding: Finding, reduced: Reduced, still: Still) -> tuple
     """The test's text, and what became of it. Raises AssayError where there is none."""
     words = ", ".join(f"{name} {version}" for name, version in finding.versions.items() if name in NAMED)
     options, flags, target = finding.options, finding.flags, finding.target
+    common = partial(
+        emitted,
+        reduced.module,
+        reduced.arguments,
+        title=title,
+        bad=still.request.toolchain,
+        target=target,
+        toolchain=words,
+        options=options,
+        flags=flags,
+    )
     if finding.verdict in (Verdict.CRASH, Verdict.HANG):
-        balls = Bounds(reduced.module, reduced.arguments, still.settings).plain()
-        wanted = expected_of(reduced.module, balls)
-        write = partial(pytest_file, reduced.module, reduced.arguments, wanted, title=title, target=target)
-        return _of_a_crash(partial(write, toolchain=words, options=options, flags=flags), still.request)
+        made = common(expect=None)
+        return made.text, f"the test in {made.bad}"
     program = program_of(reduced.module, reduced.arguments, still.request)
     worker = still.workers.get()
     try:
         with closing(api.target_for(program, still.request, worker, still.settings)) as there:
-            made = emitted(
-                reduced.module,
-                reduced.arguments,
-                expecting(reduced.module, there, still.settings),
-                title=title,
-                bad=still.request.toolchain,
-                target=target,
-                toolchain=words,
-                options=options,
-                flags=flags,
-            )
+            made = common(expect=expecting(reduced.module, there, still.settings))
     finally:
         still.workers.put(worker)
     return made.text, f"the test in {made.bad}"
-
-
-def _of_a_crash(write: partial[str], request: api.Request) -> tuple[str, str]:
-    """A test whose process ends."""
-    failures = []
-    forms: tuple[Form, ...] = ("lax", "hlo")
-    for form in forms:
-        try:
-            text = write(form=form)
-        except AssayError as error:
-            failures.append(f"{form}: {error}")
-            continue
-        proof = prove(text, request.toolchain)
-        if proof.fails:
-            return text, f"the test in {proof}"
-        failures.append(f"{form}: {proof}")
-    raise AssayError("; ".join(failures))
