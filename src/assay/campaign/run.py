@@ -309,6 +309,10 @@ class Loop:
             return
         origin = found.finding.origin
         finding = _with_campaign(found.finding, self.campaign.id, self.seconds)
+        if (bucket := self.store.bucket(finding.bucket)) is not None and bucket.stored >= self.limits.kept:
+            self.progress.told["enough of its kind"] += 1
+            self.store.sighted(finding.bucket, what)
+            return
         assert origin.number == found.number
         is_new = self.store.add(finding, found.artifacts, what)
         self.progress.full[found.early] += 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from typing import Any
 
 from assay.campaign.batch import Member
@@ -43,9 +45,15 @@ class Settings:
 def grammar(settings: Settings, wide: bool) -> Grammar:
     from assay.generate.form import REGISTRY
 
-    made = for_target(settings.target, wide)
+    made = for_target(settings.target, wide, jax=_jax(settings.toolchain))
     known = frozenset(REGISTRY.forms) | {form.family for form in REGISTRY.forms.values()}
     return limited(made, settings.ops, known) if settings.ops else made
+
+
+def _jax(toolchain: str | None) -> str:
+    """The version of jax that traces: not every operation is in every release."""
+    found = re.search(r"jax==([\d.]+)", toolchain or "")
+    return found[1] if found else metadata.version("jax")
 
 
 @dataclass(slots=True)
@@ -78,7 +86,8 @@ class Members:
         own = generator("campaign", key)
         low, high = settings.operations
         operations = own.randint(low, high)
-        choices = _changed(own, self._parents(batch // settings.epoch))
+        # What is not a changed program begins with a pair of operations, each pair in its turn (see `generate.tour`).
+        choices = _changed(own, self._parents(batch // settings.epoch)) or (0, number)
         made = generated(self._wide if self.is_wide(batch) else self._narrow, key, operations, choices)
         return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices, operations)
 

@@ -10,32 +10,28 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from assay.campaign.describe import described
-from assay.campaign.guilty import guilty_piece, known_by
 from assay.campaign.screen import Suspect
 from assay.campaign.settings import Settings
 from assay.checking import api
 from assay.checking.bounds import Step
 from assay.checking.litmus import litmus
-from assay.errors import AssayError
 from assay.generate.source import file
-from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
 from assay.isolate.executable import BELOW
+from assay.isolate.guilty import known_by
 from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array
 from assay.reduce import Reduced, Shown, Still, reduce
 from assay.reduce.api import results_of
-from assay.reduce.still import program_of
 from assay.report.expected import Expected
 from assay.report.result import CaseResult
 from assay.store import finding as stored
-from assay.toolchain import WorkerDied
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +90,7 @@ def triage(
             return Triaged(
                 member.number, "", why="wrong, and neither a pass nor the code is to blame: look at it by hand"
             )
-        blamed = _blamed(still, module, suspect.arguments, shown)
-        early = early_bucket(blamed)
+        early = early_bucket(shown)
         if full.get(early, 0) >= limits.kept:
             return Triaged(member.number, early, why="enough of its kind")
         strict = litmus(module, suspect.arguments, trips=TRIPS)
@@ -107,12 +102,11 @@ def triage(
         if again is None:
             return Triaged(member.number, early, why="its reduced form does not show it again")
         expected, actual = results_of(reduced, request, still)
-        blamed = _blamed(still, reduced.module, reduced.arguments, replace(again, pass_=shown.pass_))
         masks = [_failing(one) for one in expected]
         if (left := litmus(reduced.module, reduced.arguments, trips=TRIPS)).excuses(masks):
             return Triaged(member.number, early, why=f"its reduced form is no fair test: {left.words[0]}")
         seconds = time.monotonic() - start
-        finding = _finding(suspect, settings, request, blamed, reduced, still.versions, seconds)
+        finding = _finding(suspect, settings, request, again, reduced, still.versions, seconds)
         artifacts = _artifacts(suspect, wide, reduced, shown)
         step("writing and trying a test")
         found = described(finding, artifacts, reduced, expected, actual, still)
@@ -125,24 +119,6 @@ def _failing(expected: Expected) -> Array:
     return mask.reshape(expected.values.shape)
 
 
-def _blamed(still: Still, module: Module, arguments: Sequence[Array], shown: Shown) -> Shown:
-    """With the piece that is wrong, where the passes are right and it is the code that is not."""
-    if shown.pass_ != BELOW or api.generation_of(still.request.target) is not None:
-        return shown
-    worker = still.workers.get()
-    try:
-        program = program_of(module, arguments, still.request)
-        piece = guilty_piece(program, arguments, worker, still.request, still.settings)
-    except (AssayError, WorkerDied):
-        return shown  # it stays put down to code generation
-    finally:
-        still.workers.put(worker)
-    if piece is None:
-        return replace(shown, opcodes=known_by(module))
-    by = f" ({piece.library})" if piece.library else ""
-    return replace(shown, pass_=f"{shown.pass_}{by}", opcodes=piece.opcodes)
-
-
 def _finding(
     suspect: Suspect,
     settings: Settings,
@@ -153,11 +129,13 @@ def _finding(
     seconds: float,
 ) -> stored.Finding:
     case = suspect.case
-    opcodes = shown.opcodes or known_by(reduced.module)
+    opcodes = ",".join(sorted(shown.opcodes or known_by(reduced.module)))
+    if shown.pass_.startswith(BELOW):  # kernels are wrong for some types and right for others
+        opcodes += f" of {','.join(sorted({shape.dtype.name for shape in reduced.module.arrays}))}"
     wrong = [output for output in case.outputs if output.outside]
     culprit = stored.Culprit(
         pass_name=shown.pass_,
-        opcode=",".join(sorted(opcodes)),
+        opcode=opcodes,
         pattern=shown.signature,
     )
     return stored.Finding(

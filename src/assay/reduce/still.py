@@ -28,11 +28,12 @@ from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
 from assay.isolate.api import Options, first_wrong
 from assay.isolate.executable import BELOW
+from assay.isolate.guilty import guilty_piece
 from assay.oracle.verdict import FINDINGS, MismatchClass, Verdict
 from assay.programs.program import Array, Program
 from assay.report.passes import PassesCase
 from assay.report.result import CaseResult
-from assay.toolchain import Worker
+from assay.toolchain import Worker, WorkerDied
 from assay.toolchain.session import Kind
 
 _OPCODE = re.compile(r"^%?\S+ = (?:\([^)]*(?:\([^)]*\)[^)]*)*\)|\S+) ([a-z][a-z0-9-]*)\(")
@@ -184,9 +185,27 @@ class Still:
                 return None  # the program is at fault, and not the compiler
             if not self.culprit:
                 return shown
-            return with_culprit(shown, first_wrong(program, self.request, Options(), self.settings, worker))
+            found = with_culprit(shown, first_wrong(program, self.request, Options(), self.settings, worker))
+            return self._placed(found, program, arguments, worker)
         except AssayError:
             return None  # refused, unsupported, over a limit: nothing was seen of the bug
+
+    def _placed(self, shown: Shown, program: Program, arguments: Sequence[Array], worker: Worker) -> Shown:
+        """With the piece that is wrong, where all passes are right and the code is not; as it is where none of the
+        program's own is wrong alone.
+        """
+        runs = api.generation_of(self.request.target) is None
+        known = self.wanted is None or bool(self.wanted.opcodes)
+        if shown.pass_ != BELOW or not runs or not known or program.kind == "hlo-optimized":
+            return shown
+        try:
+            piece = guilty_piece(program, arguments, worker, self.request, self.settings)
+        except WorkerDied:
+            return shown
+        if piece is None:
+            return shown
+        by = f" ({piece.library})" if piece.library else ""
+        return replace(shown, pass_=f"{BELOW}{by}", opcodes=piece.opcodes)
 
 
 FIRST_LOOKS, MORE_LOOKS = 3, 7

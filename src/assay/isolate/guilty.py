@@ -18,17 +18,11 @@ from assay.programs.program import Array, Program
 from assay.toolchain import Worker
 
 _QUIET = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy", "fusion", "call"))
-_TELLING = frozenset((
-    "reduce", "reduce-window", "dot", "convolution", "fft", "sort", "scatter", "gather", "dynamic-slice", "topk",
-    "dynamic-update-slice", "select-and-scatter", "while", "conditional", "custom-call", "cholesky", "triangular-solve",
-    "pad", "concatenate", "reverse", "rng-bit-generator",
-))  # fmt: skip
-"""What a piece is known by, where it has any of these; else by all that it computes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """name: of the instruction. opcodes: what it is known by. library: that its code is of, empty for XLA's own."""
+    """name: of the instruction. opcodes: what it computes. library: that its code is of, empty for XLA's own."""
 
     name: str
     opcodes: frozenset[str]
@@ -58,8 +52,8 @@ def guilty_piece(
 
 
 def known_by(module: Module) -> frozenset[str]:
-    opcodes = frozenset(i.opcode for c in module.computations for i in c.instructions) - _QUIET
-    return opcodes & _TELLING or opcodes
+    """What a module computes, by opcodes."""
+    return frozenset(i.opcode for c in module.computations for i in c.instructions) - _QUIET
 
 
 def _library(module: Module) -> str:
