@@ -14,6 +14,11 @@ def clamped(text: str, low: object, high: object, dtype: str) -> str:
     return f"lax.clamp({number(low, dtype)}, {text}, {number(high, dtype)})"
 
 
+def numeric(text: str) -> str:
+    """0 in place of every NaN, whose bits and whose integer XLA leaves open."""
+    return f"lax.select_n(lax.ne({text}, {text}), {text}, lax.full_like({text}, 0))"
+
+
 def converted(text: str, dtype: str) -> str:
     return f"lax.convert_element_type({text}, {python(dtype)})"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.generate.expressions import clamped, converted, number
+from assay.generate.expressions import clamped, converted, number, numeric
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.types import BITS, INTEGERS, Type, is_complex, is_float, is_integer, python
 
@@ -17,7 +17,7 @@ def fitted(dtype: str, to: str, scale: int = 1) -> str:
     """
     if is_float(dtype) and is_integer(to):
         low, high = _SMALL.get(to, (0, 100) if to[0] == "u" else (-100, 100))
-        inner = "{0}" if scale == 1 else f"{{0}} * {number(scale, dtype)}"
+        inner = numeric("{0}") if scale == 1 else f"{numeric('{0}')} * {number(scale, dtype)}"
         return clamped(inner, low, high, dtype)
     if is_integer(dtype) and to in _GREATEST and BITS[dtype] > 8:
         return f"({{0}} & {number(63, dtype)})"
@@ -54,7 +54,8 @@ def _round_trip(site: Site, out: Type) -> Made:
 def _through_integer(site: Site, out: Type) -> Made:
     """Truncation: a narrowing that folding is apt to lose."""
     middle = site.draw.pick(("s32", "s16", "s8"))
-    scaled = "{0}" if site.draw.chance(0.3) else f"{{0}} * {number(site.draw.pick((4, 16)), out.dtype)}"
+    known = numeric("{0}")
+    scaled = known if site.draw.chance(0.3) else f"{known} * {number(site.draw.pick((4, 16)), out.dtype)}"
     return Made((Hole(out),), converted(converted(clamped(scaled, -100, 100, out.dtype), middle), out.dtype))
 
 
@@ -77,7 +78,11 @@ _SAME_BITS = {
 def _bitcast(site: Site, out: Type) -> Made:
     """To integers; the bits of an integer may be a NaN, whose payload nobody promises."""
     dtype = site.grammar.dtype(site.draw, _SAME_BITS[out.dtype])
-    return Made((Hole(out.of(dtype)),), f"lax.bitcast_convert_type({{0}}, {python(out.dtype)})")
+    return Made((Hole(out.of(dtype)),), f"lax.bitcast_convert_type({_bits_of(dtype)}, {python(out.dtype)})")
+
+
+def _bits_of(dtype: str) -> str:
+    return numeric("{0}") if is_float(dtype) else "{0}"
 
 
 # vmap's rule for these takes the wrong dimension for the parts, so they stay out of bodies.
@@ -99,4 +104,4 @@ def _bitcast_narrower(site: Site, out: Type) -> Made | None:
     if bits not in _WHOLE or bits == BITS[out.dtype]:
         return None
     whole = Type(site.draw.pick(_WHOLE[bits]), out.dims[:-1])
-    return Made((Hole(whole),), f"lax.bitcast_convert_type({{0}}, {python(out.dtype)})")
+    return Made((Hole(whole),), f"lax.bitcast_convert_type({_bits_of(whole.dtype)}, {python(out.dtype)})")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from assay.generate.expressions import number, with_numbers
+from assay.generate.expressions import number, numeric, with_numbers
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.leaves import ABSORBING, factor, middle, scalar
 from assay.generate.types import Type, is_complex, is_float, is_integer
@@ -99,7 +99,7 @@ BINARY = (
     ("mul", "float int complex narrow", "lax.mul({0}, {1})", 1.8, True),
     ("max", "float int", "lax.max({0}, {1})", 1.2, True),
     ("min", "float int", "lax.min({0}, {1})", 1.2, True),
-    ("nextafter", "f32 f64", "lax.nextafter({0}, {1})", 0.3, False),
+    ("nextafter", "f32 f64", f"lax.nextafter(lax.atan({numeric('{0}')}), lax.atan({numeric('{1}')}))", 0.3, False),
     ("rem guarded", "float", "lax.rem({0}, lax.abs({1}) + ONE)", 0.6, True),
     ("div guarded", "float", "lax.div({0}, lax.abs({1}) + HALF)", 1.2, True),
     ("atan2", "float", "lax.atan2({0}, {1})", 0.5, True),

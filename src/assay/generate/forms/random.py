@@ -35,7 +35,7 @@ def _rng_bit_generator(site: Site, out: Type) -> Made | None:
     if out.size > MOST:
         return None
     key = Type("u32", (4,))
-    algorithm = site.draw.pick(("RNG_THREE_FRY", "RNG_PHILOX", "RNG_DEFAULT"))
+    algorithm = site.draw.pick(("RNG_THREE_FRY", "RNG_PHILOX"))
     how = f"{python(out.dtype)}, lax.RandomAlgorithm.{algorithm}"
     text = f"lax.rng_bit_generator({{0}}, {tuple_text(out.dims)}, {how})"
     return Made((Hole(key),), text, parts=(key, out), at=1)

@@ -172,12 +172,9 @@ def _associative_scan(site: Site, out: Type) -> Made | None:
 
 @form("reduce with a value", "reduction", "real", weight=0.4, smooth=False)
 def _reduce_value(site: Site, out: Type) -> Made:
-    """The greatest of a constant and of everything: a start that is not neutral, and need not be, since max is
-    idempotent.
-    """
+    """The greatest of a constant and of everything. The start of a reduction must be neutral, so it comes after."""
     dims, axes = spread(site, out)
-    init = scalar(site.draw, out.dtype)
-    return Made(
-        (Hole(out.shaped(dims)),),
-        f"lax.reduce({{0}}, {init}, lax.{site.draw.pick(('max', 'min'))}, {tuple_text(axes)})",
-    )
+    name = site.draw.pick(("max", "min"))
+    reduced = f"lax.reduce({{0}}, {inits(out.dtype)[name]}, lax.{name}, {tuple_text(axes)})"
+    limit = f"lax.full({tuple_text(out.dims)}, {scalar(site.draw, out.dtype)})"
+    return Made((Hole(out.shaped(dims)),), f"lax.{name}({reduced}, {limit})")
