@@ -4,7 +4,8 @@
 
 PYTHON has NNSmith 0.1.0 and TensorFlow in it:
 
-    python3.11 -m venv nn && nn/bin/pip install nnsmith==0.1.0 tensorflow-cpu==2.15.1 'numpy<2' 'protobuf<5' z3-solver==4.12.6.0
+    python3.11 -m venv nn
+    nn/bin/pip install nnsmith==0.1.0 tensorflow-cpu==2.15.1 'numpy<2' 'protobuf<5' z3-solver==4.12.6.0
 
 Forms of operations; programs sampled a second of the processor, at 5, 10 and 20 operations; tests a second from the
 choice of the program to its verdict on XLA:CPU, reference and bounds included, in batches as `assay fuzz` has them;

@@ -236,11 +236,11 @@ class Loop:
         return pool.schedule(triaged, args=args, timeout=BATCH_S)
 
     def _numbers(self) -> Iterator[int | None]:
-        """Batches to do, in order; None where the epoch before must end first, since the next depends on it."""
+        """Batches to do, in order; None where an epoch must end first: what comes depends on the last but one."""
         number, size = 0, self.settings.epoch
         while self.programs is None or number * self.settings.batch < self.programs:
             epoch = number // size
-            before = range(max(epoch - 1, 0) * size, epoch * size)
+            before = range(max(epoch - 2, 0) * size, max(epoch - 1, 0) * size)
             while any(n not in self.progress.done for n in before):
                 yield None
             if number not in self.progress.done:
@@ -342,12 +342,14 @@ class Loop:
         numbers = range(epoch * self.settings.epoch, (epoch + 1) * self.settings.epoch)
         if any(n not in self.progress.done for n in numbers):
             return
+        taken: dict[tuple[int, ...], None] = {}  # one program may be the first to reach several
         for number in numbers:
             for feature, choices in self.progress.waiting.pop(number, []):
                 if feature not in self.progress.reached:
                     self.progress.reached[feature] = self.progress.seconds
                     if choices:
-                        self.progress.corpus.append((epoch + 1, choices))
+                        taken[choices] = None
+        self.progress.corpus += [(epoch + 2, choices) for choices in taken]
 
 
 SNAPSHOTS_EVERY = 8

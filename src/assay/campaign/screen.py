@@ -150,7 +150,7 @@ class Screen:
             at += count
             row = self._screened(member, program, given[member.number], own)
             if row is None:
-                found, suspect = self._alone(member, program, given[member.number])
+                found, suspect = self._alone(member, program, given[member.number], suspected=True)
                 rows[member.number] = found[0]
                 suspects += suspect
             else:
@@ -207,10 +207,14 @@ class Screen:
             )
         return replace(_row(member, Verdict.AGREE, ""), **_about(outputs[0]))  # type: ignore[arg-type]
 
-    def _alone(self, member: Member, program: Program, arguments: Sequence[Array]) -> tuple[list[Row], list[Suspect]]:
-        """Its own compilation, in a fresh process."""
+    def _alone(
+        self, member: Member, program: Program, arguments: Sequence[Array], suspected: bool = False
+    ) -> tuple[list[Row], list[Suspect]]:
+        """Its own compilation, in a fresh process. suspected: whether it was wrong in the batch."""
         case = judged_alone(program, arguments, member.inputs, self.request)
         row = _row_of(member, case, ())
+        if case.verdict is Verdict.AGREE and suspected:
+            row = replace(row, verdict=Verdict.UNVERIFIED, why="wrong in a batch, and right alone: not followed")
         return [row], [Suspect(member, program, tuple(arguments), case)] if case.verdict in FINDINGS else []
 
 
