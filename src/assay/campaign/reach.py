@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from assay.errors import InputError
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape
+from assay.targets.snapshots import NO_PASS, read
 
 _PROGRAM = re.compile(r"jit\(p(\d+)\)")
 _DULL = frozenset(("parameter", "tuple", "get-tuple-element", "constant"))
-_AFTER = re.compile(r"\.after_(?P<pass>.+?)(?:\.before_.+)?\.txt$")
 
 
 def reached(module: Module) -> dict[str, int]:
@@ -45,10 +46,9 @@ def _features(module: Module, computation: Computation) -> Iterator[tuple[str, I
 
 
 def passes(folder: Path) -> set[str]:
-    """The passes that changed a module, by the snapshots of a dump."""
-    names = set()
-    for path in folder.rglob("*.txt"):
-        match = _AFTER.search(path.name)
-        if match and match["pass"] != "optimizations":
-            names.add(match["pass"])
-    return names
+    """The passes that changed a module, by the snapshots of one compilation; none where they are not whole."""
+    try:
+        snapshots = read(folder)
+    except InputError:
+        return set()
+    return {snapshot.after for snapshot in snapshots} - NO_PASS

@@ -132,7 +132,7 @@ def interval(good: Snapshot | None, bad: Snapshot, chain: tuple[Snapshot, ...]) 
         named[snapshot.after] = None
         if snapshot is not bad:
             named[snapshot.before] = None
-    return tuple(name for name in named if name not in _NO_PASS)
+    return tuple(name for name in named if name not in NO_PASS)
 
 
-_NO_PASS = frozenset(("", START, "pipeline-end", "before_optimizations", "after_optimizations"))
+NO_PASS = frozenset(("", START, "pipeline-end", "before_optimizations", "after_optimizations"))
