@@ -135,6 +135,9 @@ TRACED_AWAY = {
 }
 
 
+@pytest.mark.skipif(
+    tuple(int(n) for n in jax.__version__.split(".")[:2]) < (0, 12), reason="what is left out is listed for jax 0.12"
+)
 def test_every_primitive_of_lax_is_reached_or_left_out_for_a_reason() -> None:
     found: Counter[str] = Counter()
     for form in FORMS:
