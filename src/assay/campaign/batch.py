@@ -26,7 +26,7 @@ from assay.toolchain import Worker
 @dataclass(frozen=True, slots=True)
 class Member:
     """number: of the program in its campaign. inputs: the class of the values that it is run on. choices: what makes
-    the plan again, with the number of operations that it was to have.
+    the plan again, with the number of operations that it was to have, or with the template.
     """
 
     number: int
@@ -34,6 +34,7 @@ class Member:
     inputs: str
     choices: tuple[int, ...] = ()
     operations: int = 0
+    template: str = ""
 
     @property
     def name(self) -> str:

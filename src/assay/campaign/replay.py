@@ -56,6 +56,7 @@ def settings_of(data: Mapping[str, Any]) -> Settings:
     """As a store has them."""
     names = {field.name for field in fields(Settings)}
     made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items() if name in names}
+    made["templates"] = tuple((name, text) for name, text in made.get("templates", ()))
     return Settings(**made)
 
 

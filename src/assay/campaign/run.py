@@ -329,7 +329,8 @@ class Loop:
         self.progress.done.add(batch)
         self.progress.tally.add(found.rows)
         self.progress.seconds = round(self.seconds, 1)
-        members = {m.number: m.choices for m in Members(self.settings, self.progress.corpus).batch(batch)}
+        made = Members(self.settings, self.progress.corpus).batch(batch)
+        members = {m.number: m.choices for m in made if not m.template}
         new = sorted((f, n) for f, n in found.reached.items() if f not in self.progress.reached)
         self.progress.waiting[batch] = [(feature, members.get(number, ())) for feature, number in new]
         self._end_epoch(batch // self.settings.epoch)

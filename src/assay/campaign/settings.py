@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from importlib import metadata
+from random import Random
 from typing import Any
 
 from assay.campaign.batch import Member
 from assay.generate import Grammar, for_target, generated
 from assay.generate.draw import generator
 from assay.generate.grammar import limited
+from assay.generate.programs import from_template
+from assay.generate.template import Template
+from assay.generate.template_file import find, names, parse
 
 INPUTS = ("normal", "small-integers", "normal", "stamps", "ties", "edges", "log-uniform")
 """Classes of the values that programs are run on, by turns."""
 WIDE_EVERY = 6
 """One batch in so many has 64-bit types."""
+TEMPLATED_EVERY = 8
+"""One program in so many is of a template of the library, where none is named and all operations may occur."""
 MUTANTS = 0.3
 """The share of programs that are changed forms of ones that reached something new."""
 
@@ -24,7 +31,8 @@ MUTANTS = 0.3
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Of one target. batch: programs in one compilation; epoch: batches between two looks at what was reached.
-    operations: of a program, from and to. ops: where not empty, the forms or families that may occur.
+    operations: of a program, from and to. ops: where not empty, the forms or families that may occur. templates: where
+    not empty, what programs are made of, each a name and the text of its TOML.
     """
 
     seed: int
@@ -34,6 +42,7 @@ class Settings:
     epoch: int = 32
     operations: tuple[int, int] = (2, 12)
     ops: tuple[str, ...] = ()
+    templates: tuple[tuple[str, str], ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     preload: str = ""
@@ -65,11 +74,14 @@ class Members:
 
     settings: Settings
     corpus: Sequence[tuple[int, tuple[int, ...]]] = ()
+    _templates: list[Template] = field(init=False)
     _narrow: Grammar = field(init=False)
     _wide: Grammar = field(init=False)
 
     def __post_init__(self) -> None:
         self._narrow, self._wide = grammar(self.settings, False), grammar(self.settings, True)
+
+        self._templates = [parse(text, name, name) for name, text in self.settings.templates]
 
     def is_wide(self, batch: int) -> bool:
         return batch % WIDE_EVERY == WIDE_EVERY - 1
@@ -86,16 +98,33 @@ class Members:
         own = generator("campaign", key)
         low, high = settings.operations
         operations = own.randint(low, high)
+        wide = self._wide if self.is_wide(batch) else self._narrow
+        if (template := self._template(own, number)) is not None:
+            made = from_template(template, wide, key)
+            inputs = INPUTS[number % len(INPUTS)]
+            return Member(number, made.plan, inputs, made.choices, operations, template.name)
         # What is not a changed program begins with a pair of operations, each pair in its turn (see `generate.tour`).
         choices = _changed(own, self._parents(batch // settings.epoch)) or (0, number)
-        made = generated(self._wide if self.is_wide(batch) else self._narrow, key, operations, choices)
+        made = generated(wide, key, operations, choices)
         return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices, operations)
+
+    def _template(self, own: Random, number: int) -> Template | None:
+        if self._templates:
+            return own.choice(self._templates)
+        if self.settings.ops or number % TEMPLATED_EVERY:
+            return None
+        return library()[own.randrange(len(library()))]
 
     def _parents(self, epoch: int) -> list[tuple[int, ...]]:
         return [choices for since, choices in self.corpus if since <= epoch]
 
 
-def _changed(own: Any, parents: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+@lru_cache(maxsize=1)
+def library() -> list[Template]:
+    return [find(name) for name in names()]
+
+
+def _changed(own: Random, parents: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Choices to begin with: none, or those of an earlier program, some changed, cut or crossed with another's."""
     if not parents or own.random() > MUTANTS:
         return ()

@@ -164,6 +164,7 @@ def _artifacts(suspect: Suspect, wide: bool, reduced: Reduced, shown: Shown) -> 
         "notes": list(suspect.case.notes),
         "choices": list(suspect.member.choices),
         "operations": suspect.member.operations,
+        "template": suspect.member.template,
         "outputs": [_output(o) for o in _wrong(suspect.case)],
         "reduced": {"instructions": reduced.instructions, "before": reduced.before, "seconds": reduced.seconds},
     }

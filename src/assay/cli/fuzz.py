@@ -42,6 +42,10 @@ def command(
     ops: Annotated[
         str | None, typer.Option(help="Only these operations or families, e.g. slice,scatter_add,indexing.")
     ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(help="Programs of this template: a name of `assay templates list`, or a TOML file. Repeatable."),
+    ] = None,
     list_ops: Annotated[bool, typer.Option("--list-ops", help="Show operations and families, and end.")] = False,
     store: Annotated[
         str | None, typer.Option(help="Where findings go: a folder or a database's URL; see `assay findings --help`.")
@@ -68,6 +72,9 @@ def command(
 
     refuse_json(json)
     low, high = _operations(operations)
+    chosen = tuple(map(_template, template or ()))
+    if chosen and ops:
+        raise InputError("--template and --ops: a template has its own operations; give one of them")
     campaigns = [
         Settings(
             seed,
@@ -75,6 +82,7 @@ def command(
             toolchain,
             operations=(low, high),
             ops=tuple(word.strip() for word in ops.split(",") if word.strip()) if ops else (),
+            templates=chosen,
             options=options_of(option),
             flags=flags_of(flag),
             preload=str(preload or ""),
@@ -94,6 +102,14 @@ def _operations(text: str) -> tuple[int, int]:
     if not 1 <= low <= high <= 1000:
         raise InputError(f"--operations {text}: write how many a program has, such as 10 or 2-12")
     return low, high
+
+
+def _template(name: str) -> tuple[str, str]:
+    """Its name and text. Raises InputError where it is none."""
+    from assay.generate.template_file import find, text_of
+
+    found = find(name)
+    return found.name, Path(name).read_text("utf-8") if name.endswith(".toml") else text_of(name)
 
 
 def _list() -> None:
