@@ -186,6 +186,8 @@ def test_close_leaves_no_process_and_no_descriptor() -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_outlives_the_host(how: signal.Signals) -> None:
     program = textwrap.dedent("""
+        import signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
         from assay.toolchain import Worker, host
         worker = Worker(host(), env={"ASSAY_WORKER_FAULTS": "1"})
         print("up", worker.compile(%r, "hlo-text").child, flush=True)
