@@ -358,11 +358,12 @@ def _sketch(value: Ball) -> tuple[float, float]:
     if sample.dtype.kind == "c":
         sample = sample.real + 0.5 * sample.imag
     sample, weights = sample.astype(np.float64), _WEIGHTS[: len(sample)]
-    size = float(np.abs(sample) @ weights)
-    if not isfinite(size):
-        sample = np.nan_to_num(sample, nan=0.0, posinf=1.0, neginf=-1.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of the largest values: then there is no size
         size = float(np.abs(sample) @ weights)
-    return (float(sample @ weights), size) if isfinite(size) else (0.0, 0.0)
+        if not isfinite(size):
+            sample = np.nan_to_num(sample, nan=0.0, posinf=1.0, neginf=-1.0)
+            size = float(np.abs(sample) @ weights)
+        return (float(sample @ weights), size) if isfinite(size) else (0.0, 0.0)
 
 
 def _place(value: Ball) -> Place | None:
