@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from assay.checking import api
 from assay.checking.bounds import Bounds, Step
+from assay.checking.question import file_name, question
 from assay.checking.simulated import Stopped
 from assay.errors import AssayError, InputError
 from assay.journal import Journal
@@ -63,15 +63,15 @@ def reduce_path(
     cannot begin, InputError where there is nothing to see.
     """
     source, request = _of_folder(source, request)
-    path = parse_source(source).path
+    parse_source(source)  # a wrong path is told before a worker starts
     api.refuse_unknown_names(request)
     limit = min(request.reference_timeout_s, max(options.budget_s, LEAST_REFERENCE_S))
     request = replace(request, reference_timeout_s=limit)  # nothing is to go on long after the search has ended
     with Still.open(request, options.jobs, options.culprit, step) as still:
         step("reading the program")
         programs = _read(source, request, still)
-        question = _question(path, source, request, options, api.words(still.versions))
-        with _journal(question, options) as journal:
+        asked = question(source, request, api.words(still.versions), options.culprit)
+        with _journal(asked, options) as journal:
             for program, words, arguments in _tries(programs, request):
                 module = program.module
                 assert module is not None
@@ -124,25 +124,12 @@ def _tries(programs: Sequence[Program], request: api.Request) -> Iterator[tuple[
 
 
 @contextmanager
-def _journal(question: str, options: Options) -> Iterator[Journal]:
-    name = hashlib.sha256(question.encode()).hexdigest()[:16]
-    with Journal(cache_folder().parent / "reduce" / f"{name}.jsonl", question, "assay reduce") as journal:
+def _journal(asked: str, options: Options) -> Iterator[Journal]:
+    with Journal(cache_folder().parent / "reduce" / file_name(asked), asked, "assay reduce") as journal:
         if not options.resume:
             journal.found = []
         journal.begin(journal.found)
         yield journal
-
-
-def _question(path: Path, source: str, request: api.Request, options: Options, toolchain: str) -> str:
-    """What decides what is seen of a candidate: the program, the compiler, the inputs, and what counts."""
-    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
-    files += [file for file in (request.inputs, request.preload) if file is not None]
-    try:
-        seen = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
-    except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror}") from error
-    decisive = replace(request, memory_limit=0, timeout_s=0.0, reference_timeout_s=0.0)
-    return "\n".join([source.rpartition("/")[2], toolchain, repr(decisive), repr(options.culprit), *seen])
 
 
 def _made(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
 
 from assay import journal
 from assay.checking import api
+from assay.checking.question import file_name, question
 from assay.errors import InputError
 from assay.isolate.graph.rank import severity
 from assay.isolate.graph.run import Options, Run, Watch
@@ -24,22 +24,21 @@ def isolate(
     of the cache's where it is None; `options.resume` goes on from what is there. Raises AssayError where it cannot
     begin.
     """
-    path = parse_source(source).path
+    parse_source(source)  # a wrong path is told before a worker starts
     _refuse_place(options.out)
     _refuse_rows(rows)
     request = replace(request, through="llo") if api.generation_of(request.target) else request
     api.refuse_unknown_names(request)
     with api.open_worker(request, watch.step) as (worker, versions):
-        question = _question(path, source, request, options, api.words(versions))
-        name = hashlib.sha256(question.encode()).hexdigest()[:16]
-        where = rows or cache_folder().parent / "isolate" / f"{name}.jsonl"
+        asked = question(source, request, api.words(versions), options.trace)  # filters and shards change no row
+        where = rows or cache_folder().parent / "isolate" / file_name(asked)
         watch.step("reading the program")
         programs = api.read_programs(source, request, worker, scheduled=True)
-        with journal.Journal(where, question, "assay isolate") as lines:
+        with journal.Journal(where, asked, "assay isolate") as lines:
             if not options.resume:
                 lines.found = []
             elif (other := lines.another()) is not None:
-                raise InputError(f"--resume: {where} has rows {_apart(other, question)}; name another with --rows")
+                raise InputError(f"--resume: {where} has rows {_apart(other, asked)}; name another with --rows")
             lines.begin(lines.found)
             found = tuple(
                 Run(program, request, options, worker, versions, watch, lines).pieces() for program in programs
@@ -76,17 +75,3 @@ def _apart(other: str, question: str) -> str:
     if theirs[1:2] != mine[1:2]:
         return f"of {theirs[1]}, not of {mine[1]}" if len(theirs) > 1 else "of another toolchain"
     return "of another target or other options, or of a program or inputs that have changed since"
-
-
-def _question(path: Path, source: str, request: api.Request, options: Options, toolchain: str) -> str:
-    """What decides a row: what is in the file, by which compiler, on which inputs. Filters and shards choose rows, and
-    do not change any.
-    """
-    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
-    files += [file for file in (request.inputs, request.preload) if file is not None]
-    try:
-        seen = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
-    except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror}") from error
-    decisive = replace(request, memory_limit=0, timeout_s=0.0, reference_timeout_s=0.0)
-    return "\n".join([source.rpartition("/")[2], toolchain, repr(decisive), repr(options.trace), *seen])
