@@ -22,7 +22,7 @@ from assay.errors import InputError
 from assay.oracle.verdict import Verdict
 from assay.store.api import open_store
 
-WRONG = Path(__file__).with_name("wrong.py")
+WRONG = Path(__file__).parents[1] / "checking" / "wrong_compilers.py"
 VERSION = tuple(int(part) for part in metadata.version("jax").split(".")[:3])
 QUIET = Watch(lambda settings, progress: None, lambda progress: None, lambda finding: None)
 
@@ -37,7 +37,7 @@ def settings(**more: object) -> Settings:
 def test_a_wrong_compiler_is_found_reduced_tested_and_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WRONG", "minus")
+    monkeypatch.setenv("WRONG_PASS", "minus")
     wrong = settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
     options = Options(programs=16, jobs=1, limits=Limits(reduce_s=10, kept=1))
     (report,) = fuzz([wrong], str(tmp_path), options, QUIET)

@@ -37,6 +37,12 @@ def abort(proto):
     os.abort()
 
 
+def abort_at_minus(proto):
+    """Aborts where there is a subtraction."""
+    if b"subtract" in proto:
+        os.abort()
+
+
 def sleep(proto):
     time.sleep(1000)
 
@@ -45,6 +51,7 @@ PASSES = {
     "minus": edit(" subtract(", " add("),
     "direction": edit("direction=LT", "direction=LE"),
     "abort": abort,
+    "abort at minus": abort_at_minus,
     "sleep": sleep,
 }
 if os.environ.get("WRONG_PASS"):

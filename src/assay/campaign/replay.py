@@ -12,7 +12,7 @@ from typing import Any
 from assay.campaign.batch import Member, NotLowered, lower
 from assay.campaign.run import Progress, request_of
 from assay.campaign.screen import judged_alone
-from assay.campaign.settings import Members, Settings
+from assay.campaign.settings import Members, Settings, is_wide
 from assay.checking import api
 from assay.errors import InputError, ProgramError
 from assay.generate.source import file
@@ -39,10 +39,8 @@ def replay(what: str, target: str, toolchain: str | None, store: Store | None) -
         raise InputError(f"{what}: write SEED/NUMBER, as a finding's origin has it, such as 3/1207")
     settings, progress = _campaign(int(match[1]), target, store)
     settings = replace(settings, toolchain=toolchain or settings.toolchain)
-    members = Members(settings, progress.corpus)
-    member = members.member(int(match[2]))
-    wide = members.is_wide(member.number // settings.batch)
-    return _checked(member, wide, settings)
+    member = Members(settings, progress.corpus).member(int(match[2]))
+    return _checked(member, is_wide(member.number // settings.batch), settings)
 
 
 def _campaign(seed: int, target: str, store: Store | None) -> tuple[Settings, Progress]:

@@ -21,7 +21,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from assay.campaign.row import Row, Tally
 from assay.campaign.screen import Batch, Screen, Suspect
-from assay.campaign.settings import Members, Settings
+from assay.campaign.settings import Members, Settings, is_wide
 from assay.campaign.triage import Limits, Triaged, triage
 from assay.checking import api
 from assay.errors import AssayError
@@ -122,10 +122,9 @@ def screened(settings: Settings, corpus: list[tuple[int, tuple[int, ...]]], numb
     request = request_of(settings)
     if _screen is None or _screen[0] != request:
         _screen = request, Screen.of(request)
-    members = Members(settings, corpus)
-    batch = members.batch(number)
+    batch = Members(settings, corpus).batch(number)
     try:
-        return _screen[1].judged(batch, members.is_wide(number), snapshots)
+        return _screen[1].judged(batch, is_wide(number), snapshots)
     except AssayError:
         raise
     except Exception as error:  # the campaign goes on, and tells it
@@ -231,8 +230,7 @@ class Loop:
             corpus = list(self.progress.corpus)
             snapshots = batch % SNAPSHOTS_EVERY == 0
             return pool.schedule(screened, args=[self.settings, corpus, batch, snapshots], timeout=BATCH_S)
-        wide = Members(self.settings).is_wide(batch)
-        args = [suspect, wide, self.settings, self.limits, dict(self.progress.full)]
+        args = [suspect, is_wide(batch), self.settings, self.limits, dict(self.progress.full)]
         return pool.schedule(triaged, args=args, timeout=BATCH_S)
 
     def _numbers(self) -> Iterator[int | None]:
@@ -329,10 +327,8 @@ class Loop:
         self.progress.done.add(batch)
         self.progress.tally.add(found.rows)
         self.progress.seconds = round(self.seconds, 1)
-        made = Members(self.settings, self.progress.corpus).batch(batch)
-        members = {m.number: m.choices for m in made if not m.template}
-        new = sorted((f, n) for f, n in found.reached.items() if f not in self.progress.reached)
-        self.progress.waiting[batch] = [(feature, members.get(number, ())) for feature, number in new]
+        new = sorted((f, choices) for f, choices in found.reached.items() if f not in self.progress.reached)
+        self.progress.waiting[batch] = new
         self._end_epoch(batch // self.settings.epoch)
         for name in found.passes:
             self.progress.passes.setdefault(name, self.progress.seconds)

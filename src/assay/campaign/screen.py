@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from assay.campaign.reach import passes, reached
 from assay.campaign.row import Row
 from assay.checking import api
 from assay.checking.bounds import Bounds, Settings, Step
-from assay.checking.judge import judge, refusal
+from assay.checking.judge import UNDECIDED, judge, refusal
 from assay.checking.target import Evaluated, Executed
 from assay.checking.weigh import weigh
 from assay.errors import AssayError, ReferenceLimit, Unsupported
@@ -42,13 +42,14 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What became of a batch. reached: features (see `reach`), each with the number of a program that it is put down
-    to. passes: that changed something, where it was compiled with snapshots.
+    """What became of a batch. reached: features (see `reach`), each with the choices of the program that it is put down
+    to; none where that is not known, or was made of a template. passes: that changed something, where it was compiled
+    with snapshots.
     """
 
     rows: list[Row]
     suspects: list[Suspect]
-    reached: dict[str, int] = field(default_factory=dict)
+    reached: dict[str, tuple[int, ...]] = field(default_factory=dict)
     passes: tuple[str, ...] = ()
 
 
@@ -95,7 +96,9 @@ class Screen:
         self._features, self._passes = {}, set() if snapshots else None
         rows, suspects = self.batch(members, wide)
         rows.sort(key=lambda row: row.number)
-        return Batch(rows, suspects, self._features, tuple(sorted(self._passes or ())))
+        choices = {member.number: member.choices for member in members if not member.template}
+        reached_by = {feature: choices.get(number, ()) for feature, number in self._features.items()}
+        return Batch(rows, suspects, reached_by, tuple(sorted(self._passes or ())))
 
     def batch(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
         """A row for each, and those that do not agree."""
@@ -107,9 +110,8 @@ class Screen:
             return self._halves(members, wide)
         except WorkerDied as death:
             if len(members) == 1:
-                return [
-                    _row(members[0], Verdict.UNVERIFIED, f"the worker ended while it lowered it: {death.detail}")
-                ], []
+                why = f"the worker ended while it lowered it: {death.detail}"
+                return [_row(members[0], Verdict.UNVERIFIED, why)], []
             return self._halves(members, wide)
         return self._judged(members, wide, lowered)
 
@@ -188,33 +190,30 @@ class Screen:
             case = judge(program, arguments, member.inputs, target, self.settings)
             target.close()
             assert case is not None
-            return None if case.verdict in FINDINGS else _row_of(member, case, outputs[0])
+            return None if case.verdict in FINDINGS else _row(member, case.verdict, case.why, outputs[0])
         assert program.module is not None
         try:
             bounds = Bounds(program.module, arguments, self.settings)
             weighed = weigh(bounds, outputs[0])
         except (Unsupported, ReferenceLimit) as error:
-            return _row(
-                member, Verdict.UNVERIFIED, f"unsupported: {error}" if isinstance(error, Unsupported) else str(error)
-            )
+            why = f"unsupported: {error}" if isinstance(error, Unsupported) else str(error)
+            return _row(member, Verdict.UNVERIFIED, why)
         if weighed.outside:
             return None
         elements = sum(c.elements for c in weighed.comparisons)
         undecided = sum(c.undecided for c in weighed.comparisons)
         if elements and elements == undecided:
-            return _row(
-                member, Verdict.UNVERIFIED, "every element is undecided: the reference cannot say what is right"
-            )
-        return replace(_row(member, Verdict.AGREE, ""), **_about(outputs[0]))  # type: ignore[arg-type]
+            return _row(member, Verdict.UNVERIFIED, UNDECIDED)
+        return _row(member, Verdict.AGREE, "", outputs[0])
 
     def _alone(
         self, member: Member, program: Program, arguments: Sequence[Array], suspected: bool = False
     ) -> tuple[list[Row], list[Suspect]]:
         """Its own compilation, in a fresh process. suspected: whether it was wrong in the batch."""
         case = judged_alone(program, arguments, member.inputs, self.request)
-        row = _row_of(member, case, ())
         if case.verdict is Verdict.AGREE and suspected:
-            row = replace(row, verdict=Verdict.UNVERIFIED, why="wrong in a batch, and right alone: not followed")
+            return [_row(member, Verdict.UNVERIFIED, "wrong in a batch, and right alone: not followed")], []
+        row = _row(member, case.verdict, case.why, klass=str(case.klass or ""))
         return [row], [Suspect(member, program, tuple(arguments), case)] if case.verdict in FINDINGS else []
 
 
@@ -231,25 +230,17 @@ def judged_alone(program: Program, arguments: Sequence[Array], inputs: str, requ
     return case
 
 
-def _row(member: Member, verdict: Verdict, why: str, klass: str = "") -> Row:
+def _row(member: Member, verdict: Verdict, why: str, outputs: Sequence[Array] = (), klass: str = "") -> Row:
+    """outputs: where they are to be looked at."""
     elements = sum(node.type.size for node in member.plan.nodes)
-    return Row(member.number, verdict, why, klass, member.plan.operations, elements)
+    finite = all(map(_finite, outputs))
+    several = [array for array in outputs if array.size > 1]
+    constant = bool(several) and all(bool((array == array.flat[0]).all()) for array in several)
+    return Row(member.number, verdict, why, klass, member.plan.operations, elements, finite, constant)
 
 
-def _row_of(member: Member, case: CaseResult, outputs: Sequence[Array]) -> Row:
-    row = _row(member, case.verdict, case.why, str(case.klass or ""))
-    return replace(row, **_about(outputs)) if outputs else row  # type: ignore[arg-type]
-
-
-def _about(outputs: Sequence[Array]) -> dict[str, bool]:
-    """Whether all is finite, and whether every result of more than one element is one value throughout."""
-    finite, constant, several = True, True, False
-    for array in outputs:
-        if array.dtype.kind in "fc" or array.dtype.kind == "V":
-            finite = finite and bool(
-                np.isfinite(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)).all()
-            )
-        if array.size > 1:
-            several = True
-            constant = constant and bool((array == array.flat[0]).all())
-    return {"finite": finite, "constant": several and constant}
+def _finite(array: Array) -> bool:
+    """Also of types that NumPy itself has not."""
+    if array.dtype.kind in "biu":
+        return True
+    return bool(np.isfinite(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)).all())

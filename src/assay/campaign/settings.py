@@ -13,6 +13,7 @@ from typing import Any
 from assay.campaign.batch import Member
 from assay.generate import Grammar, for_target, generated
 from assay.generate.draw import generator
+from assay.generate.form import REGISTRY
 from assay.generate.grammar import limited
 from assay.generate.programs import from_template
 from assay.generate.template import Template
@@ -52,8 +53,6 @@ class Settings:
 
 
 def grammar(settings: Settings, wide: bool) -> Grammar:
-    from assay.generate.form import REGISTRY
-
     made = for_target(settings.target, wide, jax=_jax(settings.toolchain))
     known = frozenset(REGISTRY.forms) | {form.family for form in REGISTRY.forms.values()}
     return limited(made, settings.ops, known) if settings.ops else made
@@ -63,6 +62,11 @@ def _jax(toolchain: str | None) -> str:
     """The version of jax that traces: not every operation is in every release."""
     found = re.search(r"jax==([\d.]+)", toolchain or "")
     return found[1] if found else metadata.version("jax")
+
+
+def is_wide(batch: int) -> bool:
+    """Whether a batch has 64-bit types."""
+    return batch % WIDE_EVERY == WIDE_EVERY - 1
 
 
 @dataclass(slots=True)
@@ -80,11 +84,7 @@ class Members:
 
     def __post_init__(self) -> None:
         self._narrow, self._wide = grammar(self.settings, False), grammar(self.settings, True)
-
         self._templates = [parse(text, name, name) for name, text in self.settings.templates]
-
-    def is_wide(self, batch: int) -> bool:
-        return batch % WIDE_EVERY == WIDE_EVERY - 1
 
     def batch(self, batch: int) -> list[Member]:
         size = self.settings.batch
@@ -98,22 +98,22 @@ class Members:
         own = generator("campaign", key)
         low, high = settings.operations
         operations = own.randint(low, high)
-        wide = self._wide if self.is_wide(batch) else self._narrow
+        grammar = self._wide if is_wide(batch) else self._narrow
         if (template := self._template(own, number)) is not None:
-            made = from_template(template, wide, key)
-            inputs = INPUTS[number % len(INPUTS)]
-            return Member(number, made.plan, inputs, made.choices, operations, template.name)
-        # What is not a changed program begins with a pair of operations, each pair in its turn (see `generate.tour`).
-        choices = _changed(own, self._parents(batch // settings.epoch)) or (0, number)
-        made = generated(wide, key, operations, choices)
-        return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices, operations)
+            made = from_template(template, grammar, key)
+        else:
+            # What is no changed program begins with a pair of operations, each pair in its turn (see `generate.tour`).
+            choices = _changed(own, self._parents(batch // settings.epoch)) or (0, number)
+            made = generated(grammar, key, operations, choices)
+        name = template.name if template is not None else ""
+        return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices, operations, name)
 
     def _template(self, own: Random, number: int) -> Template | None:
         if self._templates:
             return own.choice(self._templates)
         if self.settings.ops or number % TEMPLATED_EVERY:
             return None
-        return library()[own.randrange(len(library()))]
+        return own.choice(library())
 
     def _parents(self, epoch: int) -> list[tuple[int, ...]]:
         return [choices for since, choices in self.corpus if since <= epoch]

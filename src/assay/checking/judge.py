@@ -64,6 +64,8 @@ def refusal(program: Program, settings: Settings) -> CaseResult | None:
 
 Target = Executed | Evaluated | Simulated
 
+UNDECIDED = "every element is undecided: the reference cannot say what is right"
+
 
 class _Decided(Exception):
     """Carries a verdict out of the middle of a check."""
@@ -192,8 +194,7 @@ class _Case:
             found = self.result(Verdict.MISMATCH, wrong_kernel, weighed, first, MismatchClass.MISCOMPILE)
             return dataclasses.replace(found, outputs=())  # none of them says so
         if elements and undecided == elements:
-            why = "every element is undecided: the reference cannot say what is right"
-            return self.result(Verdict.UNVERIFIED, why, weighed, first)
+            return self.result(Verdict.UNVERIFIED, UNDECIDED, weighed, first)
         self.notes.extend(expectation_notes(self.program.expected, first))
         return self.result(Verdict.AGREE, "", weighed, first)
 

@@ -113,7 +113,6 @@ def _template(name: str) -> tuple[str, str]:
 
 
 def _list() -> None:
-    import assay.generate.programs  # noqa: F401  (fills it)
     from assay.cli.output import console
     from assay.generate.form import REGISTRY
 

@@ -35,11 +35,12 @@ def as_dict(report: Report) -> dict[str, Any]:
         "outputs": [_output(o) for o in worst.outputs],
         "program": report.program,
         "command": report.command,
-        "cases": [_case(c) for c in report.cases],
+        "cases": [case_dict(c) for c in report.cases],
     }
 
 
-def _case(case: CaseResult) -> dict[str, Any]:
+def case_dict(case: CaseResult) -> dict[str, Any]:
+    """One program on one set of inputs."""
     return {
         "name": case.name,
         "inputs": case.inputs,
