@@ -100,6 +100,15 @@ class Registry:
 REGISTRY = Registry()
 
 
+def weight_in(grammar: Grammar, form: Form) -> float:
+    """How often the form is drawn, beside others; 0 where the grammar leaves it out."""
+    if grammar.target not in form.targets or grammar.jax < form.since or (grammar.differentiable and not form.smooth):
+        return 0.0
+    if grammar.only and not {form.name, form.family} & grammar.only:
+        return 0.0
+    return form.weight * grammar.forms.get(form.name, grammar.forms.get(form.family, 1.0))
+
+
 def types_of(groups: str) -> frozenset[str]:
     """`"float pred s4"`: names of GROUPS or of element types."""
     return frozenset(t for name in groups.split() for t in GROUPS.get(name, (name,)))

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from assay.generate import tour
 from assay.generate.draw import Draw, running
-from assay.generate.form import REGISTRY, Form, Hole, Made, Site
+from assay.generate.form import REGISTRY, Form, Hole, Made, Site, weight_in
 from assay.generate.grammar import Grammar
 from assay.generate.leaves import constant
 from assay.generate.plan import PART, Node, Plan
@@ -163,16 +163,9 @@ def candidates(grammar: Grammar, dtype: str, lifts: bool, inside: bool) -> tuple
     """
     found = []
     for known in REGISTRY.forms.values():
-        if dtype not in known.results or grammar.target not in known.targets or grammar.jax < known.since:
+        if dtype not in known.results or (known.lifts and not lifts) or (known.outermost and inside):
             continue
-        if (known.lifts and not lifts) or (known.outermost and inside):
-            continue
-        if grammar.only and not {known.name, known.family} & grammar.only:
-            continue
-        if grammar.differentiable and not known.smooth:
-            continue
-        weight = known.weight * grammar.forms.get(known.name, grammar.forms.get(known.family, 1.0))
-        if weight > 0:
+        if (weight := weight_in(grammar, known)) > 0:
             found.append((known, weight))
     return [form for form, _ in found], running([weight for _, weight in found])
 

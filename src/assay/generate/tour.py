@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from assay.generate.draw import Draw, generator
-from assay.generate.form import REGISTRY, Form, Made, Site
+from assay.generate.form import REGISTRY, Form, Made, Site, weight_in
 from assay.generate.grammar import Grammar
 from assay.generate.types import Type
 
@@ -23,12 +23,7 @@ SHAPES = ((4, 4), (6, 4), (8,), (2, 3, 3), (2, 4, 3, 3), (2, 16), (3, 8, 8), (4,
 
 def allowed(grammar: Grammar, form: Form) -> bool:
     """Whether the form may occur at all."""
-    if grammar.target not in form.targets or grammar.jax < form.since or (form.lifts and not grammar.depth):
-        return False
-    if grammar.only and not {form.name, form.family} & grammar.only:
-        return False
-    weight = form.weight * grammar.forms.get(form.name, grammar.forms.get(form.family, 1.0))
-    return weight > 0 and bool(results(grammar, form)) and (form.smooth or not grammar.differentiable)
+    return weight_in(grammar, form) > 0 and bool(results(grammar, form)) and bool(grammar.depth or not form.lifts)
 
 
 def results(grammar: Grammar, form: Form) -> list[str]:
@@ -50,7 +45,7 @@ def pairs(grammar: Grammar) -> list[tuple[str, str]]:
 @lru_cache(maxsize=64)
 def quick(grammar: Grammar) -> list[tuple[str, str]]:
     """The pairs without slow operations."""
-    return [pair for pair in pairs(grammar) if not SLOW & set(pair)] or pairs(grammar)
+    return [pair for pair in pairs(grammar) if SLOW.isdisjoint(pair)] or pairs(grammar)
 
 
 def drawn(draw: Draw, grammar: Grammar) -> tuple[str, str] | None:
@@ -62,13 +57,18 @@ def drawn(draw: Draw, grammar: Grammar) -> tuple[str, str] | None:
 
 
 def _operands(grammar: Grammar, form: Form) -> set[str]:
-    """Element types that the form was seen to take."""
-    found = set()
-    for dtype in results(grammar, form):
-        for i, dims in enumerate((*SHAPES, ())):
+    """Element types that the form was seen to take, until they are all that the grammar has: any form gives one of
+    those. So the order in which types are tried changes nothing but the time that it takes.
+    """
+    every = {dtype for dtype, weight in grammar.dtypes.items() if weight > 0}
+    found: set[str] = set()
+    for i, dims in enumerate((*SHAPES, ())):
+        for dtype in results(grammar, form):
             draw = Draw(generator("tour", form.name, dtype, i))
             made = form.inverse(Site(draw, grammar, 0, 3), Type(dtype, dims))
             found |= {hole.type.dtype for hole in made.operands if not hole.leaf} if made is not None else set()
+            if every <= found:
+                return found
     return found
 
 
