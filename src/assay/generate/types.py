@@ -14,6 +14,11 @@ NARROW_INTEGERS = ("s4", "u4")
 COMPLEX = ("c64", "c128")
 INTEGERS = SIGNED + UNSIGNED
 WIDE = ("s64", "u64", "f64", "c128")
+INDICES = ("s32", "u8", "s8", "s16", "u16", "u32", "s64")
+
+PART_OF = {"c64": "f32", "c128": "f64"}
+"""What a complex type is made of."""
+WHOLE_OF = {part: whole for whole, part in PART_OF.items()}
 
 _PYTHON = {
     "pred": "bool_", "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
@@ -64,6 +69,10 @@ class Several:
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.parts))})"
+
+
+def without(dims: tuple[int, ...], axis: int, *instead: int) -> tuple[int, ...]:
+    return (*dims[:axis], *instead, *dims[axis + 1 :])
 
 
 def python(dtype: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.types import Type, python, tuple_text
@@ -39,8 +40,8 @@ def _dot_general(site: Site, out: Type) -> Made | None:
     split = site.draw.between(batch, out.rank)
     sizes = _sizes(site, out, site.draw.weighted((0, 1, 2), (1, 8, 10)))
     outer, left, right = out.dims[:batch], out.dims[batch:split], out.dims[split:]
-    first, dims_a = _placed(site, [("b", d) for d in outer], [("c", d) for d in sizes], [("f", d) for d in left])
-    second, dims_b = _placed(site, [("b", d) for d in outer], [("c", d) for d in sizes], [("f", d) for d in right])
+    first, dims_a = _placed(site, outer, sizes, left)
+    second, dims_b = _placed(site, outer, sizes, right)
     if math.prod(dims_a) > site.grammar.most or math.prod(dims_b) > site.grammar.most:
         return None
     dtype = source(site, out)
@@ -55,13 +56,13 @@ def _dot_general(site: Site, out: Type) -> Made | None:
 
 
 def _placed(
-    site: Site, batch: list[tuple[str, int]], contracted: list[tuple[str, int]], free: list[tuple[str, int]]
+    site: Site, batch: Sequence[int], contracted: Sequence[int], free: Sequence[int]
 ) -> tuple[dict[str, list[int]], tuple[int, ...]]:
     """Dimensions of the three kinds in any order; free ones keep theirs. (places by kind, dims)"""
-    tagged = [("b", i, d) for i, (_, d) in enumerate(batch)] + [("c", i, d) for i, (_, d) in enumerate(contracted)]
+    tagged = [("b", i, d) for i, d in enumerate(batch)] + [("c", i, d) for i, d in enumerate(contracted)]
     mixed = site.draw.shuffled(tagged) if site.draw.chance(0.5) else tagged
-    where: list[tuple[str, int, int]] = list(mixed)
-    for i, (_, d) in enumerate(free):
+    where = list(mixed)
+    for i, d in enumerate(free):
         last = max((at for at, entry in enumerate(where) if entry[0] == "f"), default=-1)
         where.insert(site.draw.between(last + 1, len(where)), ("f", i, d))
     places: dict[str, list[int]] = {"b": [0] * len(batch), "c": [0] * len(contracted), "f": [0] * len(free)}
@@ -107,8 +108,8 @@ def _convolution(site: Site, out: Type) -> Made | None:
     orders = _orders(spatial)
     spec = draw.pick(orders)
     shape = dict(zip(spec[2], out.dims, strict=True))
-    features, batch = shape["C" if "C" in spec[2] else "F"], shape["N"]
-    groups = draw.pick([g for g in (1, 1, 2, 3, features) if features % g == 0]) if features else 1
+    features, batch = shape["C"], shape["N"]
+    groups = draw.pick([g for g in (1, 1, 2, 3, features) if features % g == 0])
     by_batch = groups > 1 and draw.chance(0.3)
     per_group = draw.pick((1, 2, 3, 4, 8))
     window, strides, pads, lhs_dilation, rhs_dilation, sizes = [], [], [], [], [], []

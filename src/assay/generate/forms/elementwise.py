@@ -9,7 +9,7 @@ from functools import partial
 from assay.generate.expressions import number, numeric, with_numbers
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.leaves import ABSORBING, factor, middle, scalar
-from assay.generate.types import Type, is_complex, is_float, is_integer
+from assay.generate.types import PART_OF, WHOLE_OF, Type, is_complex, is_float, is_integer
 
 
 def plain(text: str, count: int, site: Site, out: Type) -> Made:
@@ -179,13 +179,13 @@ def _chained(site: Site, out: Type) -> Made:
 
 @form("complex", "elementwise", "complex", weight=1.5)
 def _complex(site: Site, out: Type) -> Made:
-    part = out.of("f32" if out.dtype == "c64" else "f64")
+    part = out.of(PART_OF[out.dtype])
     return Made((Hole(part), Hole(part)), "lax.complex({0}, {1})")
 
 
 @form("parts of complex", "elementwise", "f32 f64", weight=0.4)
 def _parts(site: Site, out: Type) -> Made | None:
-    whole = "c64" if out.dtype == "f32" else "c128"
+    whole = WHOLE_OF[out.dtype]
     if site.grammar.dtypes.get(whole, 0) <= 0:
         return None
     return Made((Hole(out.of(whole)),), f"lax.{site.draw.pick(('real', 'imag', 'abs'))}({{0}})")

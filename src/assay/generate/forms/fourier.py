@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.types import Type
+from assay.generate.types import PART_OF, WHOLE_OF, Type
 
 
 @form("fft", "fourier", "complex", weight=0.7)
@@ -25,13 +25,13 @@ def _rfft(site: Site, out: Type) -> Made | None:
     if out.rank == 0 or out.dims[-1] < 2 or out.dims[-1] > 257:
         return None
     length = 2 * (out.dims[-1] - 1) + site.draw.below(2)
-    real = Type("f32" if out.dtype == "c64" else "f64", (*out.dims[:-1], length))
+    real = Type(PART_OF[out.dtype], (*out.dims[:-1], length))
     return Made((Hole(real),), "jnp.fft.rfft({0})")
 
 
 @form("irfft", "fourier", "f32 f64", weight=0.2)
 def _irfft(site: Site, out: Type) -> Made | None:
-    whole = "c64" if out.dtype == "f32" else "c128"
+    whole = WHOLE_OF[out.dtype]
     if out.rank == 0 or out.dims[-1] < 2 or out.dims[-1] > 512 or site.grammar.dtypes.get(whole, 0) <= 0:
         return None
     half = Type(whole, (*out.dims[:-1], out.dims[-1] // 2 + 1))

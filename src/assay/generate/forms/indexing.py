@@ -7,9 +7,8 @@ from functools import partial
 
 from assay.generate.expressions import clamped, number
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.types import Type, is_integer, limits, python, tuple_text
+from assay.generate.types import INDICES, Type, is_integer, limits, python, tuple_text, without
 
-INDICES = ("s32", "u8", "s8", "s16", "u16", "u32", "s64")
 FILL = "'fill', fill_value=0"
 """What lies outside is otherwise a NaN."""
 
@@ -65,7 +64,7 @@ def _take_along(site: Site, out: Type) -> Made | None:
         return None
     axis = site.draw.below(out.rank)
     rest = out.size // max(out.dims[axis], 1)
-    dims = (*out.dims[:axis], table(site, rest), *out.dims[axis + 1 :])
+    dims = without(out.dims, axis, table(site, rest))
     mode = site.draw.pick(("'clip'", FILL))
     dtype = index_type(site, dims[axis])
     at = inside(site, "{1}", dims[axis], dtype)

@@ -10,7 +10,7 @@ from assay.generate.form import Hole, Made, Site, form
 from assay.generate.grammar import Grammar
 from assay.generate.grow import grow
 from assay.generate.plan import Node, Plan
-from assay.generate.types import Type, is_float, python
+from assay.generate.types import Type, is_float, python, without
 
 
 def body(
@@ -59,6 +59,12 @@ def _smooth(grammar: Grammar) -> Grammar:
     return replace(grammar, differentiable=True)
 
 
+def applied(inner: Plan, own: str, count: int, first: int) -> str:
+    """A body called with `count` arguments of its own, and with operands from number `first` on for the rest."""
+    rest = operands(len(inner.parameters) - count, first)
+    return f"{{f0}}({own}{', ' + rest if rest else ''})"
+
+
 def holes(types: tuple[Type, ...]) -> tuple[Hole, ...]:
     return tuple(Hole(t) for t in types)
 
@@ -84,7 +90,7 @@ def _vmap(site: Site, out: Type) -> Made | None:
         return None
     at = site.draw.below(out.rank)
     size = out.dims[at]
-    inner = body(site, [out.shaped((*out.dims[:at], *out.dims[at + 1 :]))])
+    inner = body(site, [out.shaped(without(out.dims, at))])
     axes: list[str] = []
     types: list[Type] = []
     for i, type_ in enumerate(inner.parameter_types):
@@ -114,10 +120,8 @@ def _scan(site: Site, out: Type) -> Made | None:
     inner = body(site, [carry, row], [carry, row], most=5)
     types = inner.parameter_types
     rows = row.shaped((length, *row.dims))
-    free = operands(len(types) - 2, 2)
-    call = f"{{f0}}(c, x{', ' + free if free else ''})"
     more = draw.pick(("", "", ", reverse=True", ", unroll=2")) if length else ""
-    text = f"lax.scan(lambda c, x: {call}, {{0}}, {{1}}, length={length}{more})"
+    text = f"lax.scan(lambda c, x: {applied(inner, 'c, x', 2, 2)}, {{0}}, {{1}}, length={length}{more})"
     return Made((Hole(carry), Hole(rows), *holes(types[2:])), text, (inner,), (carry, rows), int(stacked))
 
 
@@ -128,8 +132,7 @@ def _fori(site: Site, out: Type) -> Made | None:
         return None
     inner = body(site, [out], [out], most=5)
     types = inner.parameter_types
-    free = operands(len(types) - 1, 1)
-    call = f"{{f0}}(c{', ' + free if free else ''})[0]"
+    call = f"{applied(inner, 'c', 1, 1)}[0]"
     trips = site.draw.pick((0, 1, 2, 3, 5))
     if site.draw.chance(0.7):
         return Made(
@@ -148,14 +151,13 @@ def _while(site: Site, out: Type) -> Made | None:
         return None
     inner = body(site, [out], [out], most=5)
     types = inner.parameter_types
-    free = operands(len(types) - 1, 1)
     kind = site.grammar.dtype(site.draw, ("s32", "u8", "s8", "u32", "s16"))
     counter = python(kind)
     step, bound = site.draw.pick((1, 2, 3)), site.draw.pick((0, 1, 4, 5, 7))
     start = site.draw.pick((0, 0, 1, 3))
     text = (
         f"lax.while_loop(lambda s: s[0] < np.array({bound}, {counter}), "
-        f"lambda s: (s[0] + np.array({step}, {counter}), {{f0}}(s[1]{', ' + free if free else ''})[0]), "
+        f"lambda s: (s[0] + np.array({step}, {counter}), {applied(inner, 's[1]', 1, 1)}[0]), "
         f"(np.array({start}, {counter}), {{0}}))"
     )
     return Made(holes(types), text, (inner,), (Type(kind), out), 1)
@@ -197,11 +199,10 @@ def _map(site: Site, out: Type) -> Made | None:
     given = row if site.draw.chance(0.6) else Type(site.grammar.dtype(site.draw), row.dims)
     inner = body(site, [row], [given], most=5)
     types = inner.parameter_types
-    free = operands(len(types) - 1, 1)
     rows = given.shaped((out.dims[0], *given.dims))
     return Made(
         (Hole(rows), *holes(types[1:])),
-        f"lax.map(lambda x: {{f0}}(x{', ' + free if free else ''})[0], {{0}})",
+        f"lax.map(lambda x: {applied(inner, 'x', 1, 1)}[0], {{0}})",
         (inner,),
     )
 
@@ -212,8 +213,7 @@ def _grad(site: Site, out: Type) -> Made | None:
     root = Type(out.dtype, site.grammar.dims(site.draw, site.draw.between(0, 2), 256))
     inner = body(site, [root], [out], smooth=True, most=5)
     types = inner.parameter_types
-    free = operands(len(types) - 1, 1)
-    text = f"jax.grad(lambda x: jnp.sum(jnp.sin({{f0}}(x{', ' + free if free else ''})[0])))({{0}})"
+    text = f"jax.grad(lambda x: jnp.sum(jnp.sin({applied(inner, 'x', 1, 1)}[0])))({{0}})"
     return Made(holes(types), text, (inner,))
 
 
@@ -221,8 +221,7 @@ def _grad(site: Site, out: Type) -> Made | None:
 def _jvp(site: Site, out: Type) -> Made:
     inner = body(site, [out], [out], smooth=True, most=5)
     types = inner.parameter_types
-    free = operands(len(types) - 1, 2)
-    text = f"jax.jvp(lambda x: {{f0}}(x{', ' + free if free else ''})[0], ({{0}},), ({{1}},))"
+    text = f"jax.jvp(lambda x: {applied(inner, 'x', 1, 2)}[0], ({{0}},), ({{1}},))"
     return Made((Hole(out), Hole(out), *holes(types[1:])), text, (inner,), (out, out), site.draw.pick((1, 1, 0)))
 
 

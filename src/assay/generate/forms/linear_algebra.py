@@ -6,7 +6,7 @@ from functools import partial
 
 from assay.generate.expressions import number
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.types import Type, python
+from assay.generate.types import PART_OF, Type, python
 
 MOST = 16
 """Rows and columns: the error bounds of a factorisation grow with them until they say nothing."""
@@ -137,7 +137,7 @@ def _singular_values(site: Site, out: Type) -> Made | None:
 def _eigenvalues(site: Site, out: Type) -> Made | None:
     if out.rank == 0 or not 0 < out.dims[-1] <= 8 or out.size > 64 or out.size == 0:
         return None
-    whole = Type("f32" if out.dtype == "c64" else "f64", (*out.dims, out.dims[-1]))
+    whole = Type(PART_OF[out.dtype], (*out.dims, out.dims[-1]))
     how = "compute_left_eigenvectors=False, compute_right_eigenvectors=False"
     return Made((Hole(whole),), f"lax.linalg.eig({{0}}, {how})[0]")
 

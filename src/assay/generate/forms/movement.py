@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
-from assay.generate.expressions import converted, number
+from assay.generate.expressions import converted, number, operands
 from assay.generate.form import Hole, Made, Site, form
 from assay.generate.leaves import scalar
-from assay.generate.types import Type, limits, python, tuple_text
+from assay.generate.types import INDICES, Type, limits, python, tuple_text, without
 
 
 @lru_cache(maxsize=4096)
@@ -85,13 +85,15 @@ def _broadcast(site: Site, out: Type) -> Made | None:
     return Made((Hole(out.shaped(dims)),), f"lax.broadcast_in_dim({{0}}, {tuple_text(out.dims)}, {tuple_text(kept)})")
 
 
-@form("tile", "movement", "any", weight=0.4)
-def _tile(site: Site, out: Type) -> Made | None:
+def tiled(function: str, site: Site, out: Type) -> Made | None:
     if out.rank == 0 or out.size == 0:
         return None
     repeats = [site.draw.pick([r for r in (1, 2, 3, 4, 8) if d % r == 0]) for d in out.dims]
     dims = tuple(d // r for d, r in zip(out.dims, repeats, strict=True))
-    return Made((Hole(out.shaped(dims)),), f"jnp.tile({{0}}, {tuple_text(repeats)})")
+    return Made((Hole(out.shaped(dims)),), f"{function}({{0}}, {tuple_text(repeats)})")
+
+
+form("tile", "movement", "any", weight=0.4)(partial(tiled, "jnp.tile"))
 
 
 def widened(site: Site, dims: tuple[int, ...], most: int) -> tuple[tuple[int, ...], list[int], list[int], list[int]]:
@@ -129,8 +131,8 @@ def _concatenate(site: Site, out: Type) -> Made | None:
     cuts = sorted(site.draw.between(0, out.dims[axis]) for _ in range(parts - 1))
     ends = [0, *cuts, out.dims[axis]]
     sizes = [b - a for a, b in pairwise(ends)]
-    holes = tuple(Hole(out.shaped((*out.dims[:axis], n, *out.dims[axis + 1 :]))) for n in sizes)
-    return Made(holes, f"lax.concatenate([{', '.join(f'{{{i}}}' for i in range(parts))}], {axis})")
+    holes = tuple(Hole(out.shaped(without(out.dims, axis, n))) for n in sizes)
+    return Made(holes, f"lax.concatenate([{operands(parts)}], {axis})")
 
 
 @form("pad", "movement", "any", weight=2.4)
@@ -158,14 +160,11 @@ def _pad(site: Site, out: Type) -> Made | None:
     return Made((operand, Hole(Type(out.dtype))), f"lax.pad({{0}}, {{1}}, {config})")
 
 
-_STARTS = ("s32", "s8", "u8", "s16", "u16", "u32", "s64")
-
-
 def starts(site: Site, dims: tuple[int, ...], room: tuple[int, ...], first: int) -> tuple[list[Hole], str]:
     """Start indices for a dynamic slice, of one type for all: constants in range and beyond, or values of any kind.
     Those that lie outside are clamped, as XLA has it. first: number of the first of the holes among the operands.
     """
-    dtype = site.grammar.dtype(site.draw, _STARTS)
+    dtype = site.grammar.dtype(site.draw, INDICES)
     low, high = limits(dtype)
     holes: list[Hole] = []
     texts = []
@@ -264,5 +263,5 @@ def _repeat(site: Site, out: Type) -> Made | None:
     if not times:
         return None
     by = site.draw.pick(times)
-    dims = (*out.dims[:axis], out.dims[axis] // by, *out.dims[axis + 1 :])
+    dims = without(out.dims, axis, out.dims[axis] // by)
     return Made((Hole(out.shaped(dims)),), f"jnp.repeat({{0}}, {by}, axis={axis})")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.types import Type
+from assay.generate.types import Type, without
+
+KEYS = ("s32", "u8", "s8", "s16", "u32")
 
 
 @form("sort", "ordering", "real pred", weight=1.4)
@@ -19,7 +21,7 @@ def _sort_by_key(site: Site, out: Type) -> Made | None:
     """Values in the order of integer keys, stably, so that nothing is left open."""
     if out.rank == 0 or out.size > 8192:
         return None
-    key = out.of(site.grammar.dtype(site.draw, ("s32", "u8", "s8", "s16", "u32")))
+    key = out.of(site.grammar.dtype(site.draw, KEYS))
     axis = site.draw.below(out.rank)
     text = f"lax.sort(({{0}}, {{1}}), dimension={axis}, num_keys=1, is_stable=True)"
     return Made((Hole(key), Hole(out)), text, parts=(key, out), at=1)
@@ -98,7 +100,7 @@ def _sort_of_three(site: Site, out: Type) -> Made | None:
     """Two arrays in the order of the keys of a third; all three are results."""
     if out.rank == 0 or out.size > 4096:
         return None
-    key = out.of(site.grammar.dtype(site.draw, ("s32", "u8", "s8", "s16", "u32")))
+    key = out.of(site.grammar.dtype(site.draw, KEYS))
     other = out.of(site.grammar.dtype(site.draw))
     axis, at = site.draw.below(out.rank), site.draw.between(1, 2)
     carried = [other, out] if at == 2 else [out, other]
@@ -114,7 +116,7 @@ def _top_k_axis(site: Site, out: Type) -> Made | None:
     if out.dims[axis] > 64:
         return None
     extra = site.draw.pick((0, 1, 5))
-    keys = out.shaped((*out.dims[:axis], out.dims[axis] + extra, *out.dims[axis + 1 :]))
+    keys = out.shaped(without(out.dims, axis, out.dims[axis] + extra))
     text = f"lax.top_k({{0}}, {out.dims[axis]}, axis={axis})"
     return Made((Hole(keys),), text, parts=(out, out.of("s32")))
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from assay.generate.expressions import number, operands
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.types import Type, limits, tuple_text
-
-
-def without(dims: tuple[int, ...], axis: int, *instead: int) -> tuple[int, ...]:
-    return (*dims[:axis], *instead, *dims[axis + 1 :])
+from assay.generate.forms.movement import tiled
+from assay.generate.types import Type, limits, without
 
 
 @form("stack", "movement", "any", weight=0.6)
@@ -83,13 +82,7 @@ def _shift(site: Site, out: Type) -> Made | None:
     return Made((Hole(out), Hole(fresh)), f"lax.concatenate([{kept}, {{1}}], 0)")
 
 
-@form("tile of lax", "movement", "any", weight=0.2, since=(0, 10))
-def _tile(site: Site, out: Type) -> Made | None:
-    if out.rank == 0 or out.size == 0:
-        return None
-    repeats = [site.draw.pick([r for r in (1, 2, 3, 4, 8) if d % r == 0]) for d in out.dims]
-    dims = tuple(d // r for d, r in zip(out.dims, repeats, strict=True))
-    return Made((Hole(out.shaped(dims)),), f"lax.tile({{0}}, {tuple_text(repeats)})")
+form("tile of lax", "movement", "any", weight=0.2, since=(0, 10))(partial(tiled, "lax.tile"))
 
 
 @form("stack of lax", "movement", "any", weight=0.2, since=(0, 10))

@@ -86,12 +86,15 @@ def _variadic(site: Site, out: Type) -> Made:
     return Made((operand, operand), text, parts=(out, out), at=site.draw.below(2))
 
 
-@form("mean", "reduction", "float", weight=0.8)
-def _mean(site: Site, out: Type) -> Made | None:
+def _of_some(function: str, site: Site, out: Type) -> Made | None:
+    """What is no number of no elements."""
     dims, axes = spread(site, out)
     if any(dims[a] == 0 for a in axes):
         return None
-    return Made((Hole(out.shaped(dims)),), f"jnp.mean({{0}}, axis={tuple_text(axes)})")
+    return Made((Hole(out.shaped(dims)),), f"{function}({{0}}, axis={tuple_text(axes)})")
+
+
+form("mean", "reduction", "float", weight=0.8)(partial(_of_some, "jnp.mean"))
 
 
 @form("variance", "reduction", "f32 f64", weight=0.4)
@@ -102,12 +105,7 @@ def _variance(site: Site, out: Type) -> Made | None:
     return Made((Hole(out.shaped(dims)),), f"jnp.var({{0}}, axis={tuple_text(axes)})")
 
 
-@form("logsumexp", "reduction", "f32 f64", weight=0.5)
-def _logsumexp(site: Site, out: Type) -> Made | None:
-    dims, axes = spread(site, out)
-    if any(dims[a] == 0 for a in axes):
-        return None
-    return Made((Hole(out.shaped(dims)),), f"jax.nn.logsumexp({{0}}, axis={tuple_text(axes)})")
+form("logsumexp", "reduction", "f32 f64", weight=0.5)(partial(_of_some, "jax.nn.logsumexp"))
 
 
 @form("softmax", "reduction", "f32 bf16 f64", weight=0.8)
