@@ -6,6 +6,9 @@ print it as it is and exit with 2. A finding about the compiler is never an exce
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class AssayError(Exception):
     """Base of all of assay's own errors: the user's input, the machine, or assay itself; never the compiler under
@@ -68,3 +71,9 @@ class StoreError(AssayError):
 
 class WorkerError(AssayError):
     """A request that a worker refused: the program was rejected, or an exception was raised in it."""
+
+
+def guessed(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """What ends a message about a name that is not known: the one that was meant, where one is near."""
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else otherwise

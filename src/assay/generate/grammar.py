@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import lru_cache
 
-from assay.errors import InputError
+from assay.errors import InputError, guessed
 from assay.generate.draw import Draw, running
-from assay.generate.types import Type
+from assay.generate.types import WIDE, Type
 
 DTYPES: Mapping[str, float] = {
     "f32": 26, "bf16": 9, "f16": 7, "s32": 13, "pred": 6, "s8": 6, "u8": 6, "s16": 4, "u16": 4, "u32": 6, "c64": 4,
@@ -126,7 +125,7 @@ def for_target(target: str, wide: bool = False, jax: str | None = None) -> Gramm
     as in `0.10.2`; the newest where None. The same object each time, by which other things are kept.
     """
     version = tuple(int(n) for n in re.findall(r"\d+", jax)[:3]) if jax else NEWEST
-    narrow = {name: weight for name, weight in DTYPES.items() if wide or name not in ("s64", "u64", "f64", "c128")}
+    narrow = {name: weight for name, weight in DTYPES.items() if wide or name not in WIDE}
     if target.startswith("tpu"):
         # 64-bit floats and complex numbers are emulated on a TPU by custom calls that nothing here models.
         narrow = {name: weight for name, weight in narrow.items() if name not in ("f64", "c128")}
@@ -137,7 +136,6 @@ def for_target(target: str, wide: bool = False, jax: str | None = None) -> Gramm
 def limited(grammar: Grammar, ops: tuple[str, ...], known: frozenset[str]) -> Grammar:
     """With the operations named alone. Raises InputError for a name that is neither an operation nor a family."""
     if wrong := [name for name in ops if name not in known]:
-        near = get_close_matches(wrong[0], sorted(known), 1)
-        guess = f"; did you mean {near[0]}?" if near else "; `assay fuzz --list-ops` shows them"
+        guess = guessed(wrong[0], known, "; `assay fuzz --list-ops` shows them")
         raise InputError(f"--ops {wrong[0]}: no such operation{guess}")
     return replace(grammar, only=frozenset(ops))

@@ -11,7 +11,7 @@ from assay.generate.grow import grow
 from assay.generate.plan import Plan
 from assay.generate.template import Template, planned
 from assay.generate.tour import drawn
-from assay.generate.watched import unseen, watched
+from assay.generate.watched import watched
 
 HIDDEN = 0.3
 """How likely a program may be to show nothing of what it computes, before another is grown in its place."""
@@ -40,8 +40,8 @@ def generated(grammar: Grammar, key: str, operations: int, choices: Sequence[int
     for _ in range(REGROWN):
         count = draw.pick(grammar.roots)
         roots = [grammar.type(draw) for _ in range(min(count, max(operations, 1)))]
-        plan = watched(grow(draw, grammar, roots, operations, more=True, pair=pair))
-        if unseen(plan) < HIDDEN:
+        plan, hidden = watched(grow(draw, grammar, roots, operations, more=True, pair=pair))
+        if hidden < HIDDEN:
             break
     return Generated(plan, tuple(draw.made))
 
@@ -52,5 +52,5 @@ def from_template(template: Template, grammar: Grammar, key: str, choices: Seque
     if not template.steps:
         return generated(own, key, template.operations or OPERATIONS, choices)
     draw = Draw(generator(key), choices)
-    plan = planned(template, draw, own)
-    return Generated(watched(plan), tuple(draw.made))
+    plan, _ = watched(planned(template, draw, own))
+    return Generated(plan, tuple(draw.made))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 from assay.generate.plan import Plan
 from assay.generate.types import Type, python, tuple_text
@@ -12,7 +13,7 @@ HEADER = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nfrom jax impo
 
 def function(plan: Plan, name: str) -> str:
     """The text of `def name(p0, p1): ...`; it returns a tuple, always."""
-    return "\n".join(_lines(plan, name, "", _Names())) + "\n"
+    return "\n".join(_lines(plan, name, "", itertools.count(1))) + "\n"
 
 
 def example(types: Iterable[Type]) -> str:
@@ -48,18 +49,8 @@ def together(programs: Sequence[tuple[str, Plan]], wide: bool) -> str:
     return "".join([*parts, f"\n\n{body}\n\n\ndef example_args():\n    return {example(types)}\n"])
 
 
-class _Names:
-    """Numbers for the functions nested in one program."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def next(self) -> str:
-        self.count += 1
-        return f"f{self.count}"
-
-
-def _lines(plan: Plan, name: str, prefix: str, names: _Names) -> list[str]:
+def _lines(plan: Plan, name: str, prefix: str, numbers: Iterator[int]) -> list[str]:
+    """numbers: for the functions nested in one program."""
     word = {at: f"{prefix}p{i}" for i, at in enumerate(plan.parameters)}
     lines = [f"def {name}({', '.join(word[at] for at in plan.parameters)}):"]
     for at, node in enumerate(plan.nodes):
@@ -67,9 +58,9 @@ def _lines(plan: Plan, name: str, prefix: str, names: _Names) -> list[str]:
             continue
         functions = {}
         for i, body in enumerate(node.bodies):
-            inner = names.next()
+            inner = f"f{next(numbers)}"
             functions[f"f{i}"] = inner
-            lines += [f"    {line}" for line in _lines(body, inner, f"{inner}_", names)]
+            lines += [f"    {line}" for line in _lines(body, inner, f"{inner}_", numbers)]
         word[at] = f"{prefix}v{at - len(plan.parameters)}"
         expression = node.text.format(*(word[o] for o in node.operands), **functions)
         lines.append(f"    {word[at]} = {expression}  # {node.type}")

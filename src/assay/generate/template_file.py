@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from assay.errors import InputError
+from assay.errors import InputError, guessed
 from assay.generate.draw import Draw, generator
 from assay.generate.forms import NAMES
 from assay.generate.grammar import for_target
@@ -30,8 +29,7 @@ def names() -> list[str]:
 def text_of(name: str) -> str:
     """The file of a template that comes with assay. Raises InputError where there is none of this name."""
     if name not in (known := names()):
-        near = get_close_matches(name, known, 1)
-        guess = f"; did you mean {near[0]}?" if near else f"; there is: {', '.join(known)}"
+        guess = guessed(name, known, f"; there is: {', '.join(known)}")
         raise InputError(f"no template {name!r}{guess}")
     return resources.files("assay.generate").joinpath("templates", f"{name}.toml").read_text("utf-8")
 
@@ -178,8 +176,7 @@ def _weights(value: Any, where: str, known: frozenset[str]) -> dict[str, float]:
         raise InputError(f"{where} is to be a table of weights or a list of names")
     for name, weight in table.items():
         if name not in known:
-            near = get_close_matches(name, sorted(known), 1)
-            raise InputError(f"{where}: {name!r} is not known{f'; did you mean {near[0]}?' if near else ''}")
+            raise InputError(f"{where}: {name!r} is not known{guessed(name, known)}")
         if type(weight) not in (int, float) or not 0 <= weight < 1e6:
             raise InputError(f"{where}: the weight of {name!r} is to be a number of at least 0")
     if not any(table.values()):
@@ -226,6 +223,5 @@ def _list(table: dict[str, Any], key: str, where: str) -> list[Any]:
 def _only(table: dict[str, Any], known: set[str], where: str) -> None:
     for key in table:
         if key not in known:
-            near = get_close_matches(key, sorted(known), 1)
-            guess = f"did you mean {near[0]}?" if near else f"there is: {', '.join(sorted(known))}"
-            raise InputError(f"{where}{': ' if where else ''}{key} means nothing here; {guess}")
+            guess = guessed(key, known, f"; there is: {', '.join(sorted(known))}")
+            raise InputError(f"{where}{': ' if where else ''}{key} means nothing here{guess}")

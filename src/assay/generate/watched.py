@@ -110,18 +110,16 @@ def _kept(node: Node, plan: Plan, found: list[float]) -> float:
     return _KEPT.get(node.form, _LIFTED if node.bodies else ORDINARY) * below
 
 
-def unseen(plan: Plan) -> float:
-    """How likely it is that each result of several elements is one value throughout; 0 where there is none such."""
-    return _unseen(plan, plan.results, chances(plan))
-
-
 def _unseen(plan: Plan, results: Sequence[int], alike: Sequence[float]) -> float:
+    """How likely it is that each result of several elements is one value throughout; 0 where there is none such."""
     several = [alike[r] for r in results if plan.nodes[r].type.size > 1]
     return math.prod(1 - chance for chance in several) if several else 0.0
 
 
-def watched(plan: Plan, most: int = 3, enough: float = 0.03) -> Plan:
-    """The plan with up to `most` more results, until it is unlikely enough that each result is one value throughout."""
+def watched(plan: Plan, most: int = 3, enough: float = 0.03) -> tuple[Plan, float]:
+    """The plan with up to `most` more results, until it is unlikely enough that each result is one value throughout;
+    and how likely that is in the end.
+    """
     alike = chances(plan)
     results = list(plan.results)
     for _ in range(most):
@@ -135,4 +133,4 @@ def watched(plan: Plan, most: int = 3, enough: float = 0.03) -> Plan:
         if not options or max(options)[0] == 0:
             break
         results.append(max(options)[1])
-    return replace(plan, results=tuple(results))
+    return replace(plan, results=tuple(results)), _unseen(plan, results, alike)
