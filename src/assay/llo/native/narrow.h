@@ -6,14 +6,16 @@ static inline uint32_t from_f16(uint32_t h) {
   if (e) return sign | (e + 112) << 23 | m << 13;
   return sign | as_bits((float)m * 0x1p-24f);
 }
-/* To nearest even; 65520 and more are infinite. */
-static inline uint32_t to_f16(uint32_t x) {
-  uint32_t sign = x >> 16 & 0x8000u, a = x & 0x7fffffffu;
-  if (a > 0x7f800000u) return 0x7e00u;
-  if (a >= 0x477ff000u) return sign | 0x7c00u;
-  if (a < 0x38800000u) return sign | (uint32_t)rintf(as_float(flush(a)) * 0x1p24f);
-  return sign | (a + 0xfffu + (a >> 13 & 1) - 0x38000000u) >> 13;
+/* To a type of five bits of exponent without `cut` bits of the fraction: to nearest even; infinite from half a step
+   below 65536 on. */
+static inline uint32_t to_five(uint32_t x, int cut) {
+  uint32_t sign = (x & 0x80000000u) >> (cut + 3), a = x & 0x7fffffffu, half = 1u << (cut - 1);
+  if (a > 0x7f800000u) return 0x0fc00000u >> cut;
+  if (a >= 0x47800000u - half) return sign | 0x0f800000u >> cut;
+  if (a < 0x38800000u) return sign | (uint32_t)rintf(as_float(flush(a)) * (float)(1u << (37 - cut)));
+  return sign | (a + half - 1 + (a >> cut & 1) - 0x38000000u) >> cut;
 }
+static inline uint32_t to_f16(uint32_t x) { return to_five(x, 13); }
 static void unpack_f16(uint32_t *out, const uint32_t *in, int k) {
   uint32_t z[SIZE];
   unpack_c16(z, in, k, 0);
@@ -50,13 +52,7 @@ static void combine(uint32_t *out, const uint32_t *x, const uint32_t *y) {
 
 /* Of eight bits, bias 15 and two of a fraction; 61440 and more are infinite. */
 static inline uint32_t from_e5m2(uint32_t code) { return from_f16(code << 8); }
-static inline uint32_t to_e5m2(uint32_t x) {
-  uint32_t sign = x >> 24 & 0x80u, a = x & 0x7fffffffu;
-  if (a > 0x7f800000u) return 0x7eu;
-  if (a >= 0x47700000u) return sign | 0x7cu;
-  if (a < 0x38800000u) return sign | (uint32_t)rintf(as_float(flush(a)) * 0x1p16f);
-  return sign | (a + 0xfffffu + (a >> 21 & 1) - 0x38000000u) >> 21;
-}
+static inline uint32_t to_e5m2(uint32_t x) { return to_five(x, 21); }
 /* Bias 11 and three of a fraction; 0x80 is a NaN, and there is no other. */
 static inline uint32_t from_if8(uint32_t code) {
   uint32_t sign = (code & 0x80u) << 24, e = code >> 3 & 15, m = code & 7;

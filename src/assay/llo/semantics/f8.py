@@ -17,7 +17,7 @@ from assay.llo.machine import Machine
 from assay.llo.semantics.floats import QUIET, flush
 from assay.llo.semantics.pack import quarter
 from assay.llo.semantics.table import op
-from assay.llo.semantics.vector import Meaning
+from assay.llo.semantics.vector import Meaning, lanes
 
 U = np.uint32
 ABSOLUTE = U(0x7FFFFFFF)
@@ -83,9 +83,7 @@ for _name, _from, _why in (("e5m2", from_e5m2, E5M2), ("if8", from_if8, IF8)):
             m.v[r[1]] = values(quarter(m.v[r[2]], k))
 
 
-@op("vcvt.f32.e5m2", "Vv", "probe", E5M2, "LANES V(dst)[i] = to_e5m2(V(a)[i]);")
-def _to_e5m2(m: Machine, r: Sequence[int]) -> None:
-    m.v[r[1]] = to_e5m2(m.v[r[2]])
+lanes("vcvt.f32.e5m2", "Vv", "to_e5m2(x)", why=E5M2)(to_e5m2)
 
 
 @op("vcvt.f32.if8", "Vv", "probe", IF8, "LANES V(dst)[i] = to_if8(V(a)[i], vm->fill & 0xff);")
