@@ -166,24 +166,34 @@ def _made(machine: Machine, record: Sequence[int]) -> _Made:
     return _Made((int(machine.s[record[A]]), record[B], record[C]), on, machine.v[record[DST]].copy())
 
 
-def unreached(
-    kernel: Kernel,
-    faulty: Kernel,
-    stage: Stage,
-    planted: Stage,
-    given: Given,
-    rounds: int,
-    rng: np.random.Generator,
-) -> bool:
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A stage, and the same with a fault, on one set of inputs. traces: what each instruction of either did."""
+
+    texts: tuple[tuple[Kernel, Stage], tuple[Kernel, Stage]]
+    given: Given
+    traces: tuple[Trace, Trace]
+
+    @classmethod
+    def watched(cls, honest: tuple[Kernel, Stage], planted: tuple[Kernel, Stage], given: Given) -> Both:
+        before, after = (kernel.watched(stage, given) for kernel, stage in (honest, planted))
+        return cls((honest, planted), given, (before, after))
+
+    def apart(self) -> dict[int, tuple[Did, Did]]:
+        """By place in the listing, what is not done alike."""
+        pairs = enumerate(zip(*(trace.did for trace in self.traces), strict=True))
+        return {place: (a, b) for place, (a, b) in pairs if (a.digest, a.times) != (b.digest, b.times)}
+
+
+def unreached(both: Both, rounds: int, rng: np.random.Generator) -> bool:
     """Whether results stay what they are, in so many rounds, with random bits in all that the fault changes. False
     where that is not shown: too much differs, or what DMAs are told.
     """
-    texts = ((kernel, stage), (faulty, planted))
-    before, after = (one.watched(of, given) for one, of in texts)
-    places = _apart(before, after)
-    if sum(before.did[place].times + after.did[place].times for place in places) > MOST:
+    apart, given = both.apart(), both.given
+    places = frozenset(apart)
+    if sum(a.times + b.times for a, b in apart.values()) > MOST:
         return False
-    first = [_Run(one, of, given, places) for one, of in texts]
+    first = [_Run(one, of, given, places) for one, of in both.texts]
     right = first[0].results()
     if right is None or first[1].results() != right or first[0].told != first[1].told:
         return False
@@ -191,54 +201,42 @@ def unreached(
     return all(
         _Run(one, of, given, places, lanes, rng).results() == right
         for _ in range(rounds)
-        for (one, of), lanes in zip(texts, random, strict=True)
+        for (one, of), lanes in zip(both.texts, random, strict=True)
     )
 
 
-def alike(
-    kernel: Kernel,
-    faulty: Kernel,
-    stage: Stage,
-    planted: Stage,
-    given: Given,
-    place: int,
-    rounds: int,
-    rng: np.random.Generator,
-) -> bool:
+def alike(both: Both, place: int, rounds: int, rng: np.random.Generator) -> bool:
     """Whether the results of both texts are the same, in so many rounds, whatever vectors the instruction at `place`
     works on: all bits, numbers, the same in all operands, small integers. False where it works on none.
     """
-    texts = ((kernel, stage), (faulty, planted))
-    before, after = (trace_of(load(one.files, of)).code for one, of in texts)
+    before, after = (trace.code for trace in both.traces)
     if before.records.shape != after.records.shape or (before.records != after.records).any(axis=1).sum() > 1:
         return False  # registers have other numbers: the same vectors would not be put into the same values
     for number in range(rounds):
         seed, forced = int(rng.integers(1 << 32)), (place, number % 4)
         runs = [
-            _Run(one, of, given, frozenset((place,)), rng=np.random.default_rng(seed), forced=forced)
-            for one, of in texts
+            _Run(one, of, both.given, frozenset((place,)), rng=np.random.default_rng(seed), forced=forced)
+            for one, of in both.texts
         ]
         results = [one.result() for one in runs]
         counts = {len(one.made.get(place, ())) for one in runs}
         if any(result.stop is not None for result in results) or len(counts) > 1 or 0 in counts:
             return False
-        pairs = zip(kernel.operands.outputs, *(result.outputs for result in results), strict=True)
+        pairs = zip(both.texts[0][0].operands.outputs, *(result.outputs for result in results), strict=True)
         if any(compared(shape, same(before.first), same(after.first)).any() for shape, before, after in pairs):
             return False
     return True
 
 
-def moved_back(kernel: Kernel, faulty: Kernel, stage: Stage, planted: Stage, given: Given) -> bool:
+def moved_back(both: Both) -> bool:
     """Whether what differs is loaded and stored, nothing is computed from it, and in the end all memory is the same."""
-    texts = ((kernel, stage), (faulty, planted))
-    traces = before, after = tuple(one.watched(of, given) for one, of in texts)
-    places = _apart(before, after)
-    moved = {did.instruction.dst for trace in traces for place in places if _is_vector(did := trace.did[place])}
-    for trace in traces:
+    apart = both.apart()
+    moved = {did.instruction.dst for pair in apart.values() for did in pair if _is_vector(did)}
+    for trace in both.traces:
         for place, did in enumerate(trace.did):
-            if _is_vector(did) and (moved & set(did.instruction.read()) or (place in places and not _loads(did))):
+            if _is_vector(did) and (moved & set(did.instruction.read()) or (place in apart and not _loads(did))):
                 return False
-    runs = [_Run(one, of, given, frozenset()) for one, of in texts]
+    runs = [_Run(one, of, both.given, frozenset()) for one, of in both.texts]
     stops = [one.result().stop for one in runs]
     return stops == [None, None] and runs[0].memory == runs[1].memory and runs[0].told == runs[1].told
 
@@ -249,12 +247,6 @@ def _is_vector(did: Did) -> bool:
 
 def _loads(did: Did) -> bool:
     return did.instruction.opcode.startswith("vld")
-
-
-def _apart(before: Trace, after: Trace) -> frozenset[int]:
-    """Places in the listing of what is not done alike in both."""
-    pairs = enumerate(zip(before.did, after.did, strict=True))
-    return frozenset(place for place, (a, b) in pairs if (a.digest, a.times) != (b.digest, b.times))
 
 
 def _lanes(mine: Mapping[int, Sequence[_Made]], other: Mapping[int, Sequence[_Made]]) -> dict[int, list[Bits]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from faults import Fault, faults
-from reach import alike, moved_back, unreached
+from reach import Both, alike, moved_back, unreached
 from subject import Kernel
 
 from assay.errors import AssayError
@@ -105,9 +105,8 @@ def _reason(
     given: Given,
     rng: np.random.Generator,
 ) -> str:
-    faulty = replace(kernel, files=files)
-    traces = kernel.watched(stage, given), faulty.watched(planted, given)
-    before, after = (_planted(trace, fault) for trace in traces)
+    both = Both.watched((kernel, stage), (replace(kernel, files=files), planted), given)
+    before, after = (_planted(trace, fault) for trace in both.traces)
     if before is None:
         return ""
     if not before.times and (after is None or not after.times):
@@ -116,15 +115,14 @@ def _reason(
     if made and after is not None and before.digest == after.digest:
         return "the instruction makes the same values"
     rounds = max(4, RANDOM // len(kernel.inputs))
-    if unreached(kernel, faulty, stage, planted, given, rounds, rng):
+    if unreached(both, rounds, rng):
         return "no result depends on what it changes: the same with random bits there"
-    place = next(place for place, did in enumerate(traces[0].did) if did is before)
-    if fault.kind in COMPUTING and alike(kernel, faulty, stage, planted, given, place, rounds, rng):
+    place = next(place for place, did in enumerate(both.traces[0].did) if did is before)
+    if fault.kind in COMPUTING and alike(both, place, rounds, rng):
         return "results do not depend on the change, whatever the instruction works on"
-    if moved_back(kernel, faulty, stage, planted, given):
+    if moved_back(both):
         return "it moves more or fewer words to where they are: all memory is the same"
-    pairs = zip(*(trace.did for trace in traces), strict=True)
-    apart = [(a, b) for a, b in pairs if a is not before and (a.digest, a.times) != (b.digest, b.times)]
+    apart = [pair for at, pair in both.apart().items() if at != place]
     if re.search(r"vmatmul|bf16", stage.path.read_text()) and apart and all(_last_bit(a, b) for a, b in apart):
         return ROUNDED
     return ""
