@@ -22,11 +22,10 @@ from assay.checking.target import same_number, stored
 from assay.checking.weigh import weigh
 from assay.hlo.attributes import called
 from assay.hlo.fingerprint import computation_fingerprint
-from assay.hlo.graph import reachable
+from assay.hlo.graph import live, reachable
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
 from assay.inputs.generate import generate
-from assay.isolate.expressions import live
 from assay.isolate.graph.in_place import Built, FromProgram, judge_kernels
 from assay.isolate.graph.same_kernel import difference
 from assay.isolate.graph.tasks import Judging, Setup, Task

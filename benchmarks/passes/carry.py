@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from faults import FAULTS, Fault
 
-from assay.hlo.graph import reachable
+from assay.hlo.graph import live, reachable
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape
-from assay.isolate.expressions import live
 
 
 @dataclass(frozen=True)

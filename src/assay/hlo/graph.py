@@ -47,6 +47,15 @@ def post_order(computation: Computation) -> tuple[Instruction, ...]:
     return tuple(order)
 
 
+def live(computation: Computation) -> set[str]:
+    """The names of the instructions that the root needs."""
+    needed = {computation.root_name}
+    for instruction in reversed(computation.instructions):
+        if instruction.name in needed:
+            needed.update(instruction.operands)
+    return needed
+
+
 def called_order(module: Module) -> tuple[Computation, ...]:
     """All computations, callees before callers, else as in the module. Raises HloTypeError where one calls itself."""
     callees = {

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from assay.hlo import attributes
 from assay.hlo.attribute_names import REFERENCES
+from assay.hlo.graph import live
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.printer import print_shape
 from assay.hlo.reader import referred
@@ -99,15 +100,6 @@ def _reversed(inner: Computation, fusion: Instruction, found: Ref, dimensions: S
     words = {"dimensions": "{" + ",".join(map(str, dimensions)) + "}"}
     reverse = Instruction(f"{fusion.name}.reverse", "reverse", fusion.shape, (inner.root_name,), words)
     return number(inner, reverse, (found,))
-
-
-def live(computation: Computation) -> set[str]:
-    """The names of the instructions that the root needs."""
-    needed = {computation.root_name}
-    for instruction in reversed(computation.instructions):
-        if instruction.name in needed:
-            needed.update(instruction.operands)
-    return needed
 
 
 def sorted_operands(instruction: Instruction, operands: tuple[Ref, ...]) -> tuple[Ref, ...]:

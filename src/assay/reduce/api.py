@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from assay.checking import api
@@ -197,9 +196,11 @@ def as_test(made: Made, request: api.Request, form: Form = "auto") -> str:
     if not made.expected:
         raise InputError("no test can be written: the target gives no results; keep the .hlo file")
     report = made.report
-    render = partial(pytest_file, made.reduced.module, made.reduced.arguments, made.expected)
     culprit = f", in {report.pass_}" if report.pass_ else ""
-    return render(
+    return pytest_file(
+        made.reduced.module,
+        made.reduced.arguments,
+        made.expected,
         title=f"{report.klass or report.verdict} on {report.target}{culprit}",
         target=report.target,
         toolchain=report.toolchain,

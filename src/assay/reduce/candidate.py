@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -12,7 +12,7 @@ import numpy as np
 from assay.errors import HloTypeError
 from assay.hlo.attributes import called
 from assay.hlo.fingerprint import fingerprint
-from assay.hlo.graph import reachable
+from assay.hlo.graph import live, reachable
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.opcodes import CONTROL_FLOW
@@ -97,7 +97,7 @@ def tidied(module: Module, arguments: Sequence[Array], words: str = "") -> Candi
     """
     computations = {c.name: c for c in module.computations}
     for computation in tuple(running(module)):
-        computations[computation.name] = _without_dead(_untupled(computation), computation.name == module.entry_name)
+        computations[computation.name] = without_dead(_untupled(computation), computation.name == module.entry_name)
     entry, kept = _numbered(computations[module.entry_name], arguments)
     computations[module.entry_name] = entry
     return Candidate(_headed(replace(module, computations=tuple(computations.values()))), kept, words)
@@ -120,20 +120,18 @@ def _untupled(computation: Computation) -> Computation:
     return replace(computation, instructions=tuple(found), root_name=root)
 
 
-def with_operands(instruction: Instruction, names: dict[str, str]) -> Instruction:
+def with_operands(instruction: Instruction, names: Mapping[str, str]) -> Instruction:
     """The instruction with its operands under other names."""
     if names and any(name in names for name in instruction.operands):
         return replace(instruction, operands=tuple(names.get(name, name) for name in instruction.operands))
     return instruction
 
 
-def _without_dead(computation: Computation, parameters_too: bool) -> Computation:
+def without_dead(computation: Computation, parameters_too: bool) -> Computation:
     """Parameters of called computations stay: those that call them give them."""
-    needed = {computation.root_name}
-    for instruction in reversed(computation.instructions):
-        if instruction.name in needed or (instruction.parameter_number is not None and not parameters_too):
-            needed.add(instruction.name)
-            needed.update(instruction.operands)
+    needed = live(computation)
+    if not parameters_too:
+        needed.update(parameter.name for parameter in computation.parameters)
     kept = tuple(_freed(i, needed) for i in computation.instructions if i.name in needed)
     return replace(computation, instructions=kept)
 

@@ -124,7 +124,7 @@ class _Links:
         special = _SPECIAL.get(opcode)
         if special is not None:
             special(self)
-        elif opcode in _ALIKE and opcode != "bitcast-convert":
+        elif opcode in _ALIKE:
             self.alike()
         elif opcode not in ("parameter", "constant", "iota"):
             self.freeze()

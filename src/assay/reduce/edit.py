@@ -116,7 +116,7 @@ def constant(instruction: Instruction, value: Array) -> Instruction:
 
 def replaced(candidate: Candidate, computation: Computation, names: Mapping[str, str], words: str) -> Candidate:
     """The computation with some instructions read, wherever they are read, from others that stand before them."""
-    found = tuple(with_operands(i, dict(names)) for i in computation.instructions)
+    found = tuple(with_operands(i, names) for i in computation.instructions)
     root = names.get(computation.root_name, computation.root_name)
     if not compatible(computation.by_name[root].shape, computation.root.shape):
         raise HloTypeError(f"{root} is no result such as {computation.root_name}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from assay.hlo.attributes import branches, called
-from assay.hlo.module import Computation, Instruction
+from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.opcodes import CONTROL_FLOW
 from assay.isolate.graph.cut import running
 from assay.reduce.candidate import Candidate, tidied
@@ -21,24 +21,24 @@ GROWTH = 40
 
 def opened(search: Search) -> bool:
     """The body of a loop, of a branch or of a call in its place, all of them or one."""
-    module = search.current.module
-    places = [(c, i) for c in running(module) for i in c.instructions if i.opcode in CONTROL_FLOW]
-    if not places:
-        return False
 
     def made() -> Iterator[Candidate | None]:
+        current, places = search.current, _places(search.current.module)
         if len(places) > 1:
-            yield possible(partial(_all_opened, search.current))
+            yield possible(partial(_all_opened, current))
         for computation, instruction in places:
             for which in range(len(_bodies(instruction))):
-                yield possible(partial(_opened, search.current, computation, instruction, which))
+                yield possible(partial(_opened, current, computation, instruction, which))
 
     found = False
-    while places and search.first(made(), grow=GROWTH) is not None:
+    while search.first(made(), grow=GROWTH) is not None:
         found = True
-        module = search.current.module
-        places = [(c, i) for c in running(module) for i in c.instructions if i.opcode in CONTROL_FLOW]
     return found
+
+
+def _places(module: Module) -> list[tuple[Computation, Instruction]]:
+    """The loops, branches and calls that run, and where."""
+    return [(c, i) for c in running(module) for i in c.instructions if i.opcode in CONTROL_FLOW]
 
 
 def _bodies(instruction: Instruction) -> tuple[str, ...]:
@@ -74,8 +74,7 @@ def carries(search: Search) -> bool:
 
     def made() -> Iterator[Candidate | None]:
         current, module = search.current, search.current.module
-        places = [(c, i) for c in running(module) for i in c.instructions if i.opcode in CONTROL_FLOW]
-        for where, instruction in places:
+        for where, instruction in _places(module):
             if instruction.opcode == "call":
                 yield possible(partial(pruned_call, current, where, instruction))
             elif instruction.opcode == "conditional":

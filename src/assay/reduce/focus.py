@@ -59,12 +59,12 @@ def _ending(candidate: Candidate, place: int, search: Search) -> Candidate | Non
     """The first `place` instructions: what later ones, or the results, need of them are the results."""
     entry = candidate.module.entry
     order = entry.instructions
-    needed, inside = {*outputs(candidate)}, order[:place]
+    needed = {*outputs(candidate)}
     for instruction in reversed(order[place:]):
         if instruction.name in needed or instruction.name == entry.root_name:
             needed.update(instruction.operands)
-    last = {i.name for i in order if i.opcode not in _SMALL}
-    alive = [i.name for i in inside if i.name in needed and i.name in last and isinstance(i.shape, ArrayShape)]
+    made = [i for i in order[:place] if i.name in needed and i.opcode not in _SMALL]
+    alive = [i.name for i in made if isinstance(i.shape, ArrayShape)]
     if not alive:
         return None
     words = f"the first {place} of {len(order)} instructions"

@@ -11,7 +11,7 @@ import numpy as np
 from assay.errors import AssayError
 from assay.hlo.literal import literal_array, literal_from_array
 from assay.hlo.module import Computation, Instruction, Module
-from assay.hlo.shape import DTYPES, ArrayShape, DType, Shape, TupleShape
+from assay.hlo.shape import DTYPES, ArrayShape, DType, Shape, TupleShape, leaves
 from assay.isolate.graph.cut import running
 from assay.reduce.candidate import Candidate, roughness, tidied, with_computation
 from assay.reduce.focus import possible
@@ -25,7 +25,7 @@ _HEADER = ("frontend_attributes",)
 _SIMPLE = {
     **dict.fromkeys(("f64", "f16", "bf16"), "f32"),
     **dict.fromkeys(("s64", "s16", "s8", "u64", "u32", "u16", "u8"), "s32"),
-    **dict.fromkeys(("c128",), "c64"),
+    "c128": "c64",
 }
 """To which element type each is tried to be changed, all over the program."""
 
@@ -74,23 +74,13 @@ def _without(candidate: Candidate, kinds: Sequence[str]) -> Candidate:
 def types(search: Search) -> None:
     """One element type for another all over the program."""
     for name, plain in _SIMPLE.items():
-        search.first(possible(partial(_retyped, c, DTYPES[name], DTYPES[plain])) for c in _with(search.current, name))
+        if name in _types(search.current.module):
+            search.first([possible(partial(_retyped, search.current, DTYPES[name], DTYPES[plain]))])
 
 
-def _with(candidate: Candidate, name: str) -> Iterator[Candidate]:
-    there = {leaf.dtype.name for c in candidate.module.computations for i in c.instructions for leaf in _leaves(i)}
-    if name in there:
-        yield candidate
-
-
-def _leaves(instruction: Instruction) -> Iterator[ArrayShape]:
-    todo: list[Shape] = [instruction.shape]
-    while todo:
-        shape = todo.pop()
-        if isinstance(shape, TupleShape):
-            todo += shape.elements
-        elif isinstance(shape, ArrayShape):
-            yield shape
+def _types(module: Module) -> set[str]:
+    shapes = (leaf for c in module.computations for i in c.instructions for leaf in leaves(i.shape))
+    return {shape.dtype.name for shape in shapes if isinstance(shape, ArrayShape)}
 
 
 def _retyped(candidate: Candidate, old: DType, new: DType) -> Candidate:

@@ -13,7 +13,7 @@ from assay.hlo.attributes import branches, called
 from assay.hlo.graph import users
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, TupleShape
-from assay.reduce.candidate import Candidate, callers, tidied, with_computation
+from assay.reduce.candidate import Candidate, callers, tidied, with_computation, with_operands, without_dead
 from assay.reduce.edit import constant
 from assay.reduce.values import Seen
 
@@ -113,9 +113,7 @@ def with_constant(
         if i.opcode == _GTE and i.operands[0] == loop.name and int(i.attributes["index"]) in values
     }
     changed = tuple(
-        replace(i, operands=tuple(outside.get(name, name) for name in i.operands))
-        for i in where.instructions
-        if i.name not in outside or i.name == where.root_name
+        with_operands(i, outside) for i in where.instructions if i.name not in outside or i.name == where.root_name
     )
     module = with_computation(module, replace(where, instructions=changed))
     made = tidied(module, candidate.arguments, f"constants in {loop.name}")
@@ -207,8 +205,9 @@ def _carrying(
         if key == "body":
             root = replace(inner.root, shape=shape, operands=tuple(inner.root.operands[i] for i in kept))
             changed = [root if i.name == root.name else i for i in changed]
-            changed = _reachable_only(changed, root)
-        module = with_computation(module, replace(inner, instructions=tuple(changed)))
+        module = with_computation(
+            module, without_dead(replace(inner, instructions=tuple(changed)), parameters_too=False)
+        )
     fresh = replace(start, name=f"{loop.name}.start", shape=shape, operands=tuple(start.operands[i] for i in kept))
     found: list[Instruction] = []
     for instruction in where.instructions:
@@ -218,14 +217,6 @@ def _carrying(
             found.append(_renumbered(instruction, loop.name, place))
     module = with_computation(module, replace(where, instructions=tuple(found)))
     return tidied(module, candidate.arguments, words)
-
-
-def _reachable_only(instructions: Sequence[Instruction], root: Instruction) -> list[Instruction]:
-    needed = {root.name}
-    for instruction in reversed(instructions):
-        if instruction.name in needed:
-            needed.update(instruction.operands)
-    return [i for i in instructions if i.name in needed or i.parameter_number is not None]
 
 
 def _drops(instruction: Instruction, source: str, place: Mapping[int, int]) -> bool:
@@ -266,8 +257,7 @@ def _receiving(where: Computation, call: Instruction, taken: Sequence[int] | Non
         elif instruction.opcode == _GTE and instruction.operands[0] == call.name and single:
             names[instruction.name] = call.name
         else:
-            operands = tuple(names.get(name, name) for name in instruction.operands)
-            found.append(_renumbered(replace(instruction, operands=operands), call.name, place))
+            found.append(_renumbered(with_operands(instruction, names), call.name, place))
     root = names.get(where.root_name, where.root_name)
     return replace(where, instructions=tuple(found), root_name=root)
 

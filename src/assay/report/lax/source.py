@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from assay.errors import Unsupported
-from assay.hlo.graph import post_order, users
+from assay.hlo.graph import live, post_order, users
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, TupleShape
@@ -102,8 +102,8 @@ class _Body:
     def text(self, name: str) -> str:
         computation = self.computation
         parameters = [self._parameter(p) for p in computation.parameters]
-        needed = _needed(computation)
-        uses = {name: len(used & needed) for name, used in _using(computation).items()}
+        needed = live(computation)
+        uses = {name: sum(user in needed for user in used) for name, used in users(computation).items()}
         for instruction in post_order(computation):
             if instruction.name in needed and instruction.parameter_number is None:
                 self._instruction(instruction, uses[instruction.name])
@@ -193,22 +193,6 @@ class _Body:
         name = self.name(instruction.name)
         self.lines += wrapped(f"    {name} = {text}")
         self.known[instruction.name] = name
-
-
-def _using(computation: Computation) -> dict[str, set[str]]:
-    return {name: set(used) for name, used in users(computation).items()}
-
-
-def _needed(computation: Computation) -> set[str]:
-    """The names that the root needs."""
-    needed: set[str] = set()
-    todo = [computation.root_name]
-    while todo:
-        name = todo.pop()
-        if name not in needed:
-            needed.add(name)
-            todo.extend(computation.by_name[name].operands)
-    return needed
 
 
 def _constant(instruction: Instruction) -> str:
