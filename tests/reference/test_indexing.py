@@ -18,7 +18,6 @@ from xla_cpu import POLICY, assert_agree, assert_hlo_agrees, hlo_text, outside, 
 from assay.hlo.parse import parse_module
 from assay.hlo.shape import DTYPES
 from assay.reference.context import Context
-from assay.reference.evaluator import evaluate
 from assay.reference.registry import find
 from assay.reference.value import Ball, from_array
 
@@ -486,6 +485,6 @@ ENTRY e {
 """
     x = np.array([1 + 1j, 2 - 1j], np.complex64)
     u = np.array([complex(0.5, np.inf), complex(0.25, np.inf), complex(3.0, 4.0)], np.complex64)
-    ball = evaluate(parse_module(text), [x, np.array([[0], [0], [1]], np.int32), u], POLICY).value
+    (ball,) = reference(text, [x, np.array([[0], [0], [1]], np.int32), u])
     assert ball.mid.real.tolist() == [1.75, 5.0]
     assert ball.mid.imag.tolist() == [np.inf, 3.0]

@@ -29,9 +29,9 @@ def core(walk: Walk) -> tuple[int, ...]:
         return ()
     view = walk.forward([_all(walk, k) for k in walk.flat.parameters])
     needs = certain_needs(walk, view)
-    kept = list(needs)
     if not needs:
         return ()
+    kept = list(needs)
     sound: list[bool] | None = None
     if contradicts(walk, view, needs) is None:
         sound = finite(walk, view)

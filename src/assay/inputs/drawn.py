@@ -200,14 +200,13 @@ class _Search:
         yield self.plain(planned, arrays, PLAIN), False
         for low, high in RANGES[2:]:
             yield self.within(planned, low, high), False
-        domains = [_inside(d, s, *RANGES[0]) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
         for further in range(1, ROWS + 1):
-            drawn = _arrays(self.module, domains, self.seed + further, "log-uniform")
+            drawn = self.within(planned, *RANGES[0], further)
             yield [_alike(self.rng, array) for array in drawn], True
 
-    def within(self, planned: Plan, low: float, high: float) -> list[Array]:
+    def within(self, planned: Plan, low: float, high: float, further: int = 0) -> list[Array]:
         domains = [_inside(d, s, low, high) for d, s in zip(planned.domains, self.module.arrays, strict=True)]
-        return _arrays(self.module, domains, self.seed, "log-uniform")
+        return _arrays(self.module, domains, self.seed + further, "log-uniform")
 
     def plain(self, planned: Plan, arrays: list[Array], values: Array, rows: bool = False) -> list[Array]:
         """Few numbers, whole ones most of them: exponents that may be taken of a negative base, and what is zero

@@ -164,6 +164,12 @@ def _ordered(nodes: list[Node], one: int, other: int, same: list[int]) -> Iterat
     yield difference
 
 
+def _opposite(nodes: list[Node], node: Node, same: list[int]) -> bool:
+    """Whether one of two operands is the other negated."""
+    pairs = (node.operands, node.operands[::-1])
+    return any(nodes[y].opcode == "negate" and same[nodes[y].operands[0]] == same[x] for x, y in pairs)
+
+
 def _additions(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
     for one, other in (node.operands, node.operands[::-1]):
         if nodes[other].opcode == "negate":
@@ -243,11 +249,9 @@ def _sums(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterat
 
 
 def _quotients(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
-    one, other = node.operands
-    for x, y in ((one, other), (other, one)):
-        if nodes[y].opcode == "negate" and same[nodes[y].operands[0]] == same[x]:
-            yield _always(Span(-1.0, -1.0))
-            return
+    if _opposite(nodes, node, same):
+        yield _always(Span(-1.0, -1.0))
+        return
     found = _reduction(nodes, node.operands[1], "add")
     if found is None or _aligned(nodes, node.operands[0], found) is None:
         return
@@ -314,10 +318,10 @@ def _mean(nodes: list[Node], node: Node) -> tuple[int, tuple[int, ...], dict[int
 
 def _products(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
     """d * rsqrt(mean(d*d) + eps) is at most the root of the number of elements, as normalisations have it."""
+    if _opposite(nodes, node, same):
+        yield _always(Span(-INF, 0.0))
+        return
     for one, other in (node.operands, node.operands[::-1]):
-        if nodes[other].opcode == "negate" and same[nodes[other].operands[0]] == same[one]:
-            yield _always(Span(-INF, 0.0))
-            return
         root, _ = spread(nodes, other)
         if nodes[root].opcode != "rsqrt":
             continue
