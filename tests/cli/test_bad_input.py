@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
-
-from assay.cli.main import main
 
 HLO = """HloModule small
 ENTRY main {
@@ -19,18 +15,10 @@ ENTRY main {
 
 
 @pytest.fixture
-def assay(monkeypatch, capsys, tmp_path):
+def assay(monkeypatch, tmp_path, run_command):
     """Runs the command in an empty folder: (exit code, standard output, standard error)."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code, captured.out, captured.err
-
-    return run
+    return run_command
 
 
 def one_line(error):

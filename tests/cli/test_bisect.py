@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ BAD = ("0.6.3", "0.6.4")
 
 
 @pytest.fixture
-def assay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+def assay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run_command: Run) -> Run:
     """The command in a folder with ./check.sh, and eight toolchains: BAD have the bug, 0.6.2 cannot tell."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
@@ -35,14 +36,7 @@ def assay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
     (tmp_path / "check.sh").write_text("\n".join([*lines, "*) echo right; exit 1;; esac", ""]))
     (tmp_path / "check.sh").chmod(0o755)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assay", "bisect", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code, captured.out, captured.err  # type: ignore[return-value]
-
-    return run
+    return partial(run_command, "bisect")
 
 
 def test_the_report_says_what_was_found_skipped_and_assumed(assay: Run) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from assay.cli.main import main
 from assay.toolchain import environments
 
 PROGRAM = """
@@ -19,19 +17,11 @@ def example_args(): return (np.arange(6, dtype=np.float32).reshape(2, 3),)
 
 
 @pytest.fixture
-def assay(monkeypatch, capsys, tmp_path):
+def assay(monkeypatch, tmp_path, run_command):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
     (tmp_path / "program.py").write_text(PROGRAM)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code, captured.out, captured.err
-
-    return run
+    return run_command
 
 
 def test_json_has_what_its_schema_says(assay):

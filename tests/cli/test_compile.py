@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from assay import emit
-from assay.cli.main import main
 from assay.hlo.parse import parse_module
 from assay.targets.snapshots import read
 from assay.toolchain import WorkerDied
@@ -36,21 +35,12 @@ def cases():
 
 
 @pytest.fixture
-def assay(monkeypatch, capsys, tmp_path):
+def assay(monkeypatch, tmp_path, run_quietly):
     """Runs the command in a folder with a program: (exit code, standard output, standard error without progress)."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.hlo").write_text(HLO)
     (tmp_path / "cases.py").write_text(CASES)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        told = [line for line in captured.err.splitlines() if line.strip() and not line.endswith(" ...")]
-        return stop.value.code, captured.out, told
-
-    return run
+    return run_quietly
 
 
 def test_the_optimized_module_is_printed(assay):

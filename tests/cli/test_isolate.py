@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.cli.main import main
-
 PROGRAM = """
 import jax, jax.numpy as jnp
 import numpy as np
@@ -56,22 +54,13 @@ xla.register_hlo_module_transformation(wrong, name="wrong", stage=xla.PipelineSt
 
 
 @pytest.fixture
-def assay(monkeypatch, capsys, tmp_path):
+def assay(monkeypatch, tmp_path, run_quietly):
     """Runs a command in a folder with step.py and wrong.py: (exit code, standard output, standard error)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache" / "toolchains"))
     (tmp_path / "step.py").write_text(PROGRAM)
     (tmp_path / "wrong.py").write_text(WRONG)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        told = [line for line in captured.err.splitlines() if line.strip() and not line.endswith(" ...")]
-        return stop.value.code, captured.out, told
-
-    return run
+    return run_quietly
 
 
 def optimized(assay, tmp_path) -> Path:

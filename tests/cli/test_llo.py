@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-from assay.cli.main import main
 
 _spec = importlib.util.spec_from_file_location("dumped", Path(__file__).parents[1] / "llo" / "dumped.py")
 assert _spec is not None
@@ -24,21 +22,12 @@ X, Y = (RNG.standard_normal((8, 128)).astype(np.float32) for _ in range(2))
 
 
 @pytest.fixture
-def assay(monkeypatch, capsys, tmp_path):
+def assay(monkeypatch, tmp_path, run_quietly):
     """Runs `assay llo` in a folder with a dump in `d`: (exit code, standard output, lines on standard error)."""
     monkeypatch.chdir(tmp_path)
     dumped.write(tmp_path / "d")
     np.savez("a.npz", X, Y)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["assay", "llo", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        told = [line for line in captured.err.splitlines() if line.strip() and not line.endswith(" ...")]
-        return stop.value.code, captured.out, told
-
-    return run
+    return partial(run_quietly, "llo")
 
 
 @pytest.mark.parametrize("stage", [[], ["--stage", "final"], ["--stage", "13"], ["--stage", "post-GVN"]])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-
-from assay.cli.main import main
 
 KNOWN = Path(__file__).parents[1] / "checking" / "known_bugs.py"
 BLAMED = {  # by the thread that reports each; what lies below HLO has no pass
@@ -37,19 +35,10 @@ NUMBERED = "module_0000.small.{:04d}.simplification.after_{}.before_dce.txt"
 
 
 @pytest.fixture
-def assay(monkeypatch, capsys, tmp_path):
+def assay(monkeypatch, tmp_path, run_quietly):
     """Runs the command in an empty folder: (exit code, standard output, standard error without progress)."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["assay", "passes", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        told = [line for line in captured.err.splitlines() if line.strip() and not line.endswith(" ...")]
-        return stop.value.code, captured.out, told
-
-    return run
+    return partial(run_quietly, "passes")
 
 
 def wrong_here():

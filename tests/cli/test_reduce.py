@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assay.cli.main import main
 from assay.cli.options import seconds_of
 from assay.errors import InputError
 from assay.hlo.parse import parse_module
@@ -32,20 +32,11 @@ ENTRY main {
 
 
 @pytest.fixture
-def assay(monkeypatch, capsys, tmp_path):
+def assay(monkeypatch, tmp_path, run_quietly):
     """Runs the command in an empty folder: (exit code, standard output, standard error without progress)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["assay", "reduce", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        told = [line for line in captured.err.splitlines() if line.strip() and not line.endswith(" ...")]
-        return stop.value.code, captured.out, told
-
-    return run
+    return partial(run_quietly, "reduce")
 
 
 def test_a_folder_that_can_be_reduced_again(assay, tmp_path):
