@@ -212,7 +212,7 @@ class Loop:
         try:
             while True:
                 while len(running) < self.jobs:
-                    if (task := self._next(numbers, running)) is None:
+                    if (task := self._next(numbers)) is None:
                         break
                     running[self._schedule(pool, task)] = task
                 if not running:
@@ -245,9 +245,7 @@ class Loop:
                 yield number
             number += 1
 
-    def _next(
-        self, numbers: Iterator[int | None], running: Mapping[Future[Any], tuple[str, int, Suspect | None]]
-    ) -> tuple[str, int, Suspect | None] | None:
+    def _next(self, numbers: Iterator[int | None]) -> tuple[str, int, Suspect | None] | None:
         """Wrong results first, then batches, then what crashes and everybody sees."""
         if self._silent:
             batch, suspect = self._silent.popleft()
@@ -264,11 +262,11 @@ class Loop:
         return None
 
     def _ended(self, task: tuple[str, int, Suspect | None], future: Future[Any]) -> Iterator[Finding]:
-        kind, batch, suspect = task
+        kind, batch, _ = task
         try:
             found = future.result()
         except (ProcessExpired, TimeoutError) as death:
-            self._lost(kind, batch, suspect, death)
+            self._lost(kind, batch, death)
             return
         if kind == "batch":
             self._rows[batch] = found
@@ -276,12 +274,12 @@ class Loop:
             for each in found.suspects:
                 (self._loud if each.case.verdict in LOUD else self._silent).append((batch, each))
         else:
-            yield from self._stored(batch, found)
+            yield from self._stored(found)
             self._open[batch] -= 1
         if self._open[batch] == 0:
             self._done(batch)
 
-    def _lost(self, kind: str, batch: int, suspect: Suspect | None, death: BaseException) -> None:
+    def _lost(self, kind: str, batch: int, death: BaseException) -> None:
         """A process of ours ended: the batch is tried again, and then left; it is no finding."""
         self._tries[batch] += 1
         why = f"assay's own process ended ({type(death).__name__})"
@@ -298,20 +296,18 @@ class Loop:
         if self._open[batch] == 0:
             self._done(batch)
 
-    def _stored(self, batch: int, found: Triaged) -> Iterator[Finding]:
+    def _stored(self, found: Triaged) -> Iterator[Finding]:
         what = f"{self.campaign.id}/{found.number}"
         if found.finding is None:
             self.progress.told[found.why] += 1
             if found.early in self.progress.buckets:
                 self.store.sighted(self.progress.buckets[found.early], what)
             return
-        origin = found.finding.origin
         finding = _with_campaign(found.finding, self.campaign.id, self.seconds)
         if (bucket := self.store.bucket(finding.bucket)) is not None and bucket.stored >= self.limits.kept:
             self.progress.told["enough of its kind"] += 1
             self.store.sighted(finding.bucket, what)
             return
-        assert origin.number == found.number
         is_new = self.store.add(finding, found.artifacts, what)
         self.progress.full[found.early] += 1
         self.progress.buckets.setdefault(found.early, finding.bucket)
