@@ -7,13 +7,13 @@ one, so that a wrong result is its program's. What a program costs is then its o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.checking import api
 from assay.generate.plan import Plan
 from assay.generate.source import together
-from assay.hlo.graph import reachable
+from assay.hlo.graph import live, reachable
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.parse import parse_module
 from assay.hlo.printer import print_for_compiler
@@ -85,26 +85,12 @@ def split(module: Module, members: Sequence[Member]) -> Iterator[Module]:
 
 def _alone(module: Module, name: str, parameters: Sequence[Instruction], results: Sequence[Instruction]) -> Module:
     entry = module.entry
-    needed = {p.name for p in parameters}
-    stack = [r.name for r in results]
-    while stack:
-        if (at := stack.pop()) not in needed:
-            needed.add(at)
-            stack.extend(entry.by_name[at].operands)
-    position = {p.name: i for i, p in enumerate(parameters)}
-    kept = []
-    for instruction in entry.instructions:
-        if instruction.name in position:
-            kept.append(_numbered(instruction, position[instruction.name]))
-        elif instruction.name in needed:
-            kept.append(instruction)
     shape = TupleShape(tuple(r.shape for r in results))
-    kept.append(Instruction("results", "tuple", shape, tuple(r.name for r in results)))
-    main = Computation(entry.name, tuple(kept), "results", entry.attributes)
+    root = Instruction("results", "tuple", shape, tuple(r.name for r in results))
+    whole = Computation(entry.name, (*entry.instructions, root), root.name, entry.attributes)
+    own = {p.name: replace(p, attributes={}, parameter_number=i) for i, p in enumerate(parameters)}
+    needed = live(whole) | own.keys()
+    main = replace(whole, instructions=tuple(own.get(i.name, i) for i in whole.instructions if i.name in needed))
     others = tuple(c for c in module.computations if c.name != entry.name)
-    whole = Module(name, (*others, main), entry.name, attributes(module))
-    return Module(name, reachable(whole), entry.name, whole.attributes)
-
-
-def _numbered(parameter: Instruction, number: int) -> Instruction:
-    return Instruction(parameter.name, "parameter", parameter.shape, (), {}, None, number)
+    made = Module(name, (*others, main), entry.name, attributes(module))
+    return replace(made, computations=reachable(made))
