@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 XLA = "openxla.org/xla/operation_semantics"
 STABLEHLO = "openxla.org/stablehlo/spec"
@@ -222,6 +223,7 @@ CONTRACTS = (
 BY_NAME = {contract.name: contract for contract in CONTRACTS}
 
 
+@cache
 def asked_of(opcode: str) -> tuple[Contract, ...]:
     """The preconditions of an opcode."""
     return tuple(contract for contract in CONTRACTS if opcode in contract.opcodes)

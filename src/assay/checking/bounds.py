@@ -252,19 +252,21 @@ class Bounds:
         return [mark(leaf, says_nothing(leaf, scale)) if isinstance(leaf, Ball) else leaf for leaf, scale in pairs]
 
     def _deadline(self) -> Callable[[], None]:
-        end = time.monotonic() + self.settings.reference_timeout_s
-
-        def check() -> None:
-            if time.monotonic() > end:
-                raise ReferenceLimit(
-                    f"the reference took longer than {self.settings.reference_timeout_s:g} s; "
-                    "raise it with --reference-timeout"
-                )
-
-        return check
+        return deadline(self.settings.reference_timeout_s, "; raise it with --reference-timeout")
 
     def _spent(self, name: str, start: float) -> None:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+
+def deadline(seconds: float, advice: str = "") -> Callable[[], None]:
+    """What an evaluation asks now and then: it raises ReferenceLimit when so long has passed from now on."""
+    end = time.monotonic() + seconds
+
+    def check() -> None:
+        if time.monotonic() > end:
+            raise ReferenceLimit(f"the reference took longer than {seconds:g} s{advice}")
+
+    return check
 
 
 def _join(ball: Ball | Token, sampled: Ball | Token, scale: float) -> Ball | Token:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from assay.checking.bounds import deadline
 from assay.checking.target import stored
-from assay.errors import AssayError, ReferenceLimit
+from assay.errors import AssayError
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction
 from assay.hlo.shape import ArrayShape
@@ -48,17 +48,12 @@ def seen(candidate: Candidate, policy: Policy) -> Seen:
     the end.
     """
     found: dict[tuple[str, str], Ball] = {}
-    end = time.monotonic() + LIMIT_S
 
     def watch(computation: Computation, instruction: Instruction, value: Value) -> None:
         if isinstance(value, Ball) and isinstance(instruction.shape, ArrayShape):
             found.setdefault((computation.name, instruction.name), value)
 
-    def check() -> None:
-        if time.monotonic() > end:
-            raise ReferenceLimit(f"the reference took longer than {LIMIT_S:g} s")
-
-    rng = np.random.default_rng(0)
+    rng, check = np.random.default_rng(0), deadline(LIMIT_S)
     with contextlib.suppress(AssayError):  # what was seen before it is all there is
         evaluate(candidate.module, candidate.arguments, policy, rng=rng, amplitude=0.0, on_value=watch, deadline=check)
     return Seen(found)

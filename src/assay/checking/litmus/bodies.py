@@ -140,9 +140,14 @@ def _apart(best: Ball, start: Ball) -> Array:
 
 def _unsure(a: Ball, b: Ball) -> Array:
     """Where two results may be the same or not."""
-    same = (a.mid == b.mid) | ((a.mid != a.mid) & (b.mid != b.mid))
+    same = _alike(a, b)
     open_ = [np.asarray(ball.und) for ball in (a, b) if ball.und is not None]
     return np.asarray(_any([~same, *open_]))
+
+
+def _alike(a: Ball, b: Ball) -> Array:
+    """Where two midpoints are the same, NaN or not."""
+    return np.asarray((a.mid == b.mid) | ((a.mid != a.mid) & (b.mid != b.mid)))
 
 
 def _chooses(site: Site) -> bool:
@@ -298,7 +303,7 @@ def _applied(site: Site, first: Sequence[Ball], second: Sequence[Ball]) -> list[
 
 def _clash(a: Ball, b: Ball) -> Array:
     """Where two results are not the same, nor within eight times what rounding may do to them."""
-    same = (a.mid == b.mid) | ((a.mid != a.mid) & (b.mid != b.mid))
+    same = _alike(a, b)
     for ball in (a, b):
         if ball.und is not None:
             same = same | ball.und

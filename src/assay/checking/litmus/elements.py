@@ -90,9 +90,8 @@ def reads_float_bits(site: Site) -> Said | None:
 
 def nan_bits(site: Site, operands: Sequence[Value]) -> Look:
     a = as_ball(operands[0])
-    bad = np.isnan(a.mid)
-    look = Look(bad & ~_open(a), _open(a), "the bits of a NaN")
-    return _elements(look.broken, look.doubtful, look.why) if a.dims == site.instruction.array.dims else look
+    same = a.dims == site.instruction.array.dims
+    return Look(np.isnan(a.mid) & ~_open(a), _open(a), "the bits of a NaN", elementwise=same)
 
 
 # ---- matrices, intervals

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from assay.checking.bounds import deadline
 from assay.checking.litmus import bodies, elements, indices, orders, statics
 from assay.checking.litmus.look import Look, Said, Site, State, Static, Valued
-from assay.contracts import CONTRACTS, Contract
+from assay.contracts import Contract, asked_of
 from assay.errors import ReferenceLimit, Unsupported
 from assay.hlo.attributes import called
 from assay.hlo.module import Computation, Instruction, Module
@@ -132,13 +132,13 @@ class Litmus:
         """Whether a mismatch stands: some output's worst element depends on nothing that is broken or undecided. None
         where that is not known, as of a crash, which has no elements.
         """
-        peaks: list[Array | None] = []
+        peaks: list[Array] = []
         for output in case.outputs:
             mask = np.zeros(output.shape, np.bool_)
             if output.outside and output.peak is not None:
                 mask[output.peak] = True
             peaks.append(mask)
-        if not any(mask is not None and mask.any() for mask in peaks):
+        if not any(mask.any() for mask in peaks):
             return None if self.tellings else True
         excused = self.excuses(peaks)
         return None if excused is None else not excused
@@ -193,7 +193,7 @@ def litmus_dict(found: Litmus) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Asked:
-    """A precondition of an instruction, and what is known of it so far. look: whether values must say."""
+    """A precondition of an instruction, and what is known of it so far. said: None while the values must say."""
 
     contract: Contract
     site: Site
@@ -243,10 +243,6 @@ class _Asked:
         )
 
 
-class _TooLong(ReferenceLimit):
-    """More trips than allowed."""
-
-
 @dataclass(slots=True)
 class _Run:
     module: Module
@@ -286,15 +282,10 @@ class _Run:
     def _asked(self) -> Iterator[_Asked]:
         """All that is asked by what the entry reaches, a loop's or branch's graph or a body applied to elements."""
         trial = Context(self.module, self.policy, _no_call)
-        by_opcode: dict[str, list[Contract]] = {}
-        for contract in CONTRACTS:
-            for opcode in contract.opcodes:
-                by_opcode.setdefault(opcode, []).append(contract)
         for computation, inside in _reached(self.module):
             for instruction in computation.instructions:
-                site = Site(self.module, computation, instruction, trial)
-                for contract in by_opcode.get(instruction.opcode, ()):
-                    yield _Asked(contract, site, inside)
+                for contract in asked_of(instruction.opcode):
+                    yield _Asked(contract, Site(self.module, computation, instruction, trial), inside)
 
     def _evaluated(self, asked: Sequence[_Asked]) -> list[Ball | Token] | None:
         """The outputs; None where there are no arguments or they cannot be had, so that what needs values is open."""
@@ -353,7 +344,7 @@ class _Run:
             if computation.name in loops and instruction.name == computation.root_name:
                 visits += 1
                 if visits > self.trips:
-                    raise _TooLong(f"loops take more than {self.trips} trips")
+                    raise ReferenceLimit(f"loops take more than {self.trips} trips")
             key = (computation.name, instruction.name)
             other: Value | None = None
             for one in by_key.get(key, ()):
@@ -365,12 +356,6 @@ class _Run:
             return other
 
         assert self.arguments is not None
-        end = time.monotonic() + self.timeout_s
-
-        def deadline() -> None:
-            if time.monotonic() > end:
-                raise ReferenceLimit(f"the reference took longer than {self.timeout_s:g} s")
-
         result = evaluate(
             self.module,
             self.arguments,
@@ -378,7 +363,7 @@ class _Run:
             alike=False,
             on_value=see,
             memory_limit=self.memory_limit,
-            deadline=deadline,
+            deadline=deadline(self.timeout_s),
         )
         return flatten(result.value)
 
