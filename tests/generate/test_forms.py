@@ -10,12 +10,13 @@ from typing import Any
 import jax
 import pytest
 from jax import lax
+from printed import loaded
 
 from assay.generate import Draw, Plan, for_target, generator
 from assay.generate.form import REGISTRY, Form, Site
 from assay.generate.plan import Node
-from assay.generate.source import HEADER, function
-from assay.generate.types import Several, Type, python
+from assay.generate.source import function
+from assay.generate.types import Several, Type
 
 LINE = re.compile(r"^(\s*)(\w+) = (.*)  # (\S.*)$", re.MULTILINE)
 DIMS = (
@@ -57,11 +58,9 @@ def checked(value: Any, want: str) -> None:
 def traced(plan: Plan) -> Any:
     """The jaxpr of a program, every value of which was compared with what the plan says of it."""
     text = LINE.sub(lambda m: f"{m[1]}{m[2]} = {m[3]}; checked({m[2]}, {m[4]!r})", function(plan, "program"))
-    names: dict[str, Any] = {"checked": checked}
-    exec(HEADER + text, names)
-    types = [jax.ShapeDtypeStruct(t.dims, eval(python(t.dtype), names)) for t in plan.parameter_types]
+    program, types = loaded(plan, text, checked=checked)
     with jax.enable_x64(True):
-        return jax.make_jaxpr(names["program"])(*types)
+        return jax.make_jaxpr(program)(*types)
 
 
 def alone(form: Form, out: Type, draw: Draw) -> Plan | None:

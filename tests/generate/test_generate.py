@@ -12,35 +12,21 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from printed import assert_typed, loaded
 
 from assay.errors import InputError
 from assay.generate import NAMES, Plan, for_target, generated
 from assay.generate.grammar import TILED, limited
 from assay.generate.plan import Node
-from assay.generate.source import HEADER, function, together
+from assay.generate.source import function, together
 from assay.generate.tour import pairs
-from assay.generate.types import Type, python
+from assay.generate.types import Type
 from assay.generate.watched import watched
 from assay.hlo.parse import parse_module
 from assay.inputs.generate import generate
 
 CPU = for_target("cpu", jax=jax.__version__)
 TILES = {t + d for t in (8, 16, 32, 64, 128, 256, 512) for d in (-1, 0, 1)}
-
-
-def loaded(plan: Plan) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
-    """The function of a program, and its argument types."""
-    scope: dict[str, Any] = {}
-    exec(HEADER + function(plan, "program"), scope)
-    types = [jax.ShapeDtypeStruct(t.dims, eval(python(t.dtype), scope)) for t in plan.parameter_types]
-    return scope["program"], types
-
-
-def typed(plan: Plan) -> None:
-    program, types = loaded(plan)
-    found = jax.eval_shape(program, *types)
-    want = [(t.dims, np.dtype(eval(python(t.dtype), {"jnp": jax.numpy}))) for t in plan.result_types]
-    assert [(f.shape, f.dtype) for f in found] == want
 
 
 PRINTED = """
@@ -77,7 +63,7 @@ def test_changed_choices_give_programs_that_trace() -> None:
         choices = list(generated(CPU, f"2/{i}", 6).choices)
         for _ in range(3):
             choices[changed.randrange(len(choices))] = changed.randrange(1 << 16)
-        typed(generated(CPU, f"3/{i}", 6, choices).plan)
+        assert_typed(generated(CPU, f"3/{i}", 6, choices).plan)
 
 
 @pytest.mark.slow

@@ -7,32 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
+from printed import assert_typed
 from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.errors import InputError
-from assay.generate import Plan, for_target, from_template
-from assay.generate.source import HEADER, function
+from assay.generate import for_target, from_template
 from assay.generate.template_file import find, names, parse
-from assay.generate.types import python
-
-
-def result_types(plan: Plan, wide: bool) -> list[str]:
-    """What jax makes of the program's results."""
-    scope: dict[str, Any] = {}
-    exec(HEADER + function(plan, "program"), scope)
-    types = [jax.ShapeDtypeStruct(t.dims, eval(python(t.dtype), scope)) for t in plan.parameter_types]
-    with jax.enable_x64(wide):
-        found = jax.eval_shape(scope["program"], *types)
-    return [f"{f.dtype.name}{f.shape}" for f in found]
-
-
-def planned_types(plan: Plan) -> list[str]:
-    scope: dict[str, Any] = {}
-    exec(HEADER, scope)
-    return [f"{np.dtype(eval(python(t.dtype), scope)).name}{t.dims}" for t in plan.result_types]
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
@@ -40,8 +22,7 @@ def planned_types(plan: Plan) -> list[str]:
 def test_a_template_gives_the_types_that_it_says(name: str, wide: bool) -> None:
     grammar = for_target("cpu", wide, jax.__version__)
     for seed in range(4):
-        plan = from_template(find(name), grammar, f"{name}/{seed}").plan
-        assert result_types(plan, wide) == planned_types(plan)
+        assert_typed(from_template(find(name), grammar, f"{name}/{seed}").plan, wide)
 
 
 def test_there_are_twenty() -> None:
@@ -126,5 +107,6 @@ def test_the_command(tmp_path: Any) -> None:
 def test_the_template_of_the_documentation_is_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "generate.md").read_text()
     text = page.split("```toml\n")[1].split("```")[0]
-    plan = from_template(parse(text, "page", "docs/generate.md"), for_target("cpu", jax=jax.__version__), "1").plan
-    assert result_types(plan, False) == planned_types(plan)
+    assert_typed(
+        from_template(parse(text, "page", "docs/generate.md"), for_target("cpu", jax=jax.__version__), "1").plan
+    )
