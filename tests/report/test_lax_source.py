@@ -36,7 +36,7 @@ def wide():
 def function(module: Module):
     """The program of the module's source."""
     names = {"jax": jax, "jnp": jnp, "np": np, "lax": lax, "base64": base64, "zlib": zlib}
-    exec("\n".join(UNPACK) + "\n" + lax_source(module).text, names)
+    exec("\n".join(UNPACK) + "\n" + lax_source(module), names)
     return names["program"]
 
 
@@ -86,7 +86,7 @@ def check(seed: int, count: int) -> Counter[str]:
         except Unsupported:
             continue
         after = values(again, program.arguments)
-        told = f"{program.statement}\n{lax_source(module).text}"
+        told = f"{program.statement}\n{lax_source(module)}"
         assert len(before) == len(after), told
         assert all(map(same, before, after)), told
         found[program.opcode] += 1
@@ -138,7 +138,7 @@ def test_a_wrong_form_is_told(monkeypatch):
 
 
 def source_of(text: str) -> str:
-    return lax_source(parse_module(text)).text
+    return lax_source(parse_module(text))
 
 
 STARTS = """HloModule m

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from assay.checking.bounds import Bounds, Leaves
 from assay.errors import WorkerError
-from assay.hlo.shape import ArrayShape, leaves
 from assay.oracle.compare import OutputComparison, compare_output
 from assay.oracle.drift import Drift, first_look, second_look
 from assay.programs.program import Array
@@ -97,5 +96,5 @@ def compare(bounds: Bounds, balls: Leaves, target: Sequence[Array]) -> list[Outp
     arrays = [ball for ball in balls if isinstance(ball, Ball)]
     if len(arrays) != len(target):
         raise WorkerError(f"{bounds.module.name}: the target gave {len(target)} outputs, the program has {len(arrays)}")
-    shapes = [s for s in leaves(bounds.module.entry.root.shape) if isinstance(s, ArrayShape)]
-    return [compare_output(ball, array, shape) for ball, array, shape in zip(arrays, target, shapes, strict=True)]
+    triples = zip(arrays, target, bounds.module.results, strict=True)
+    return [compare_output(ball, array, shape) for ball, array, shape in triples]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from assay.errors import HloTypeError, Unsupported
-from assay.hlo.module import Instruction
+from assay.hlo.module import Instruction, Module
 from assay.hlo.reader import referred
 from assay.hlo.scan import Fault, inside, items, pairs, unquote
 from assay.hlo.shape import ArrayShape
@@ -425,3 +425,13 @@ def source_target_pairs(instruction: Instruction) -> tuple[tuple[int, int], ...]
     """`source_target_pairs={{0,1},{1,0}}` -> ((0, 1), (1, 0))."""
     found: tuple[tuple[int, int], ...] = _read(instruction, "source_target_pairs", _pairs_of_ints)
     return found
+
+
+def without(module: Module, names: Collection[str]) -> Module:
+    """The module with these attributes on none of its instructions."""
+
+    def bare(instruction: Instruction) -> Instruction:
+        return replace(instruction, attributes={k: v for k, v in instruction.attributes.items() if k not in names})
+
+    computations = (replace(c, instructions=tuple(map(bare, c.instructions))) for c in module.computations)
+    return replace(module, computations=tuple(computations))

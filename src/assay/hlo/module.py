@@ -80,6 +80,11 @@ class Module:
         return [leaf for p in self.entry.parameters for leaf in leaves(p.shape) if isinstance(leaf, ArrayShape)]
 
     @property
+    def results(self) -> list[ArrayShape]:
+        """The arrays among the entry's results, tuples flattened: what a run gives."""
+        return [leaf for leaf in leaves(self.entry.root.shape) if isinstance(leaf, ArrayShape)]
+
+    @property
     def scheduled(self) -> bool:
         """Whether a compiler made it: the order of its instructions is a schedule."""
         return self.attributes.get("is_scheduled") == "true"

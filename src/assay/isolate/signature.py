@@ -6,35 +6,21 @@ told as Unsupported, for a guess would make a false alarm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from assay.errors import Unsupported
 from assay.hlo.module import Module
-from assay.hlo.shape import ArrayShape, Shape, leaves
+from assay.hlo.shape import ArrayShape
 
 
 def check_parameters(program: Module, snapshot: Module) -> None:
     """Raises Unsupported where the snapshot takes other arrays than the program does, tuples flattened."""
-    _check("parameters", parameters(program), parameters(snapshot))
+    _check("parameters", program.arrays, snapshot.arrays)
 
 
 def check_results(program: Module, snapshot: Module) -> None:
     """Raises Unsupported where the snapshot gives other arrays than the program does, tuples flattened."""
-    _check("results", results(program), results(snapshot))
-
-
-def parameters(module: Module) -> list[ArrayShape]:
-    """The arrays that the entry takes, in order."""
-    return _arrays(p.shape for p in module.entry.parameters)
-
-
-def results(module: Module) -> list[ArrayShape]:
-    """The arrays that the entry gives, in order."""
-    return _arrays([module.entry.root.shape])
-
-
-def _arrays(shapes: Iterable[Shape]) -> list[ArrayShape]:
-    return [leaf for shape in shapes for leaf in leaves(shape) if isinstance(leaf, ArrayShape)]
+    _check("results", program.results, snapshot.results)
 
 
 def _check(what: str, wanted: Sequence[ArrayShape], found: Sequence[ArrayShape]) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from assay.errors import AssayError
+from assay.hlo.attributes import without
 from assay.hlo.literal import literal_array, literal_from_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import DTYPES, ArrayShape, DType, Shape, TupleShape, leaves
@@ -54,17 +55,8 @@ def attributes(search: Search) -> None:
 
 
 def _without(candidate: Candidate, kinds: Sequence[str]) -> Candidate:
-    computations = tuple(
-        replace(
-            c,
-            instructions=tuple(
-                replace(i, attributes={k: v for k, v in i.attributes.items() if k not in kinds}) for i in c.instructions
-            ),
-        )
-        for c in candidate.module.computations
-    )
     header = {k: v for k, v in candidate.module.attributes.items() if k not in _HEADER}
-    module = replace(candidate.module, computations=computations, attributes=header, tables="")
+    module = replace(without(candidate.module, kinds), attributes=header, tables="")
     return Candidate(module, candidate.arguments, f"without {', '.join(kinds)}")
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from assay.errors import InputError
 from assay.hlo.module import Module
-from assay.hlo.shape import ArrayShape, leaves
+from assay.hlo.shape import ArrayShape
 from assay.oracle.compare import compare_output, round_out
-from assay.reference.value import Ball, Token
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from assay.reference.value import Array, Ball, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +42,11 @@ def expected_of(
 
     Raises InputError where `actual` are other arrays.
     """
-    shapes = [s for s in leaves(module.entry.root.shape) if isinstance(s, ArrayShape)]
     balls = [leaf for leaf in leaves_ if isinstance(leaf, Ball)]
     if actual is not None and len(actual) != len(balls):
         raise InputError(f"{module.name}: it has {len(balls)} outputs, {len(actual)} results were given")
     results: Sequence[Array | None] = [None] * len(balls) if actual is None else actual
-    return [_of(ball, shape, found) for ball, shape, found in zip(balls, shapes, results, strict=True)]
+    return [_of(ball, shape, found) for ball, shape, found in zip(balls, module.results, results, strict=True)]
 
 
 def _of(ball: Ball, shape: ArrayShape, actual: Array | None) -> Expected:
@@ -85,6 +81,11 @@ def _rounded(ball: Ball, ends: Array) -> Array:
     found = np.empty(ends.shape, np.complex128)
     found.real, found.imag = round_out(part, ends.real), round_out(part, ends.imag)
     return found
+
+
+def index_of(place: int, dims: Sequence[int]) -> tuple[int, ...]:
+    """Of a flat place in an array, the index in each dimension."""
+    return tuple(int(k) for k in np.unravel_index(place, dims)) if dims else ()
 
 
 def _failing(ball: Ball, shape: ArrayShape, actual: Array) -> tuple[int, ...]:

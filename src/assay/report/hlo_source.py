@@ -6,6 +6,7 @@ import base64
 import zlib
 from dataclasses import replace
 
+from assay.hlo.attributes import without
 from assay.hlo.graph import reachable
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
@@ -28,16 +29,6 @@ def hlo_source(module: Module, name: str = "HLO", budget: int = 30) -> str:
 
 
 def bare(module: Module) -> Module:
-    kept = reachable(module)
-    computations = tuple(
-        replace(
-            c,
-            instructions=tuple(
-                replace(i, attributes={k: v for k, v in i.attributes.items() if k not in DROPPED})
-                for i in c.instructions
-            ),
-        )
-        for c in kept
-    )
+    kept = without(replace(module, computations=reachable(module)), DROPPED)
     attributes = {k: v for k, v in module.attributes.items() if k in ("entry_computation_layout", "replica_count")}
-    return replace(module, computations=computations, attributes=attributes, tables="")
+    return replace(kept, attributes=attributes, tables="")

@@ -14,11 +14,9 @@ import numpy as np
 
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
-from assay.hlo.shape import ArrayShape, leaves
-from assay.report.expected import Expected
+from assay.reference.value import Array
+from assay.report.expected import Expected, index_of
 from assay.report.hlo_source import bare
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 ELEMENTS = 6
 HLO_LINES = 120
@@ -88,16 +86,14 @@ def _named(target: str) -> str:
 
 def _rows(module: Module, output: int, expected: Expected, actual: Array) -> list[str]:
     """The worst elements that were seen to be wrong."""
-    shape = [s for s in leaves(module.entry.root.shape) if isinstance(s, ArrayShape)][output]
-    places = (expected.failing or ())[:ELEMENTS]
+    dims = module.results[output].dims
     found = []
-    for place in places:
-        index = tuple(int(k) for k in np.unravel_index(place, shape.dims)) if shape.dims else ()
+    for place in (expected.failing or ())[:ELEMENTS]:
         low, high = (end.reshape(-1)[place] for end in (expected.low, expected.high))
         same = low == high or (low != low and high != high)
         wanted = _number(low) if same else f"{_number(low)} to {_number(high)}"
         got = np.asarray(actual).reshape(-1)[place]
-        found.append(f"| {output} | {list(index)} | {wanted} | {_number(got)} |")
+        found.append(f"| {output} | {list(index_of(place, dims))} | {wanted} | {_number(got)} |")
     more = len(expected.failing or ()) - len(found)
     return [*found, f"| {output} | {more} more | | |"] if more > 0 else found
 

@@ -11,24 +11,24 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from assay.errors import AssayError, InputError, Unsupported
 from assay.hlo.module import Module
 from assay.hlo.shape import DTYPES, ArrayShape, DType, leaves
-from assay.report.expected import Expected
+from assay.reference.value import Array
+from assay.report.expected import Expected, index_of
 from assay.report.hlo_source import hlo_source
 from assay.report.lax import lax_source
-from assay.report.lax.source import INLINE, Source
+from assay.report.lax.source import INLINE
 from assay.report.lax.values import UNPACK, array_text, dtype_text, identical, number_text
 from assay.report.runners import Helpers, ahead_of_time, compiles, on_cpu
 from assay.report.wrap import wrapped
 from assay.targets.tpu_aot import GENERATIONS
 from assay.toolchain.worker.options import option_values
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Form = Literal["auto", "lax", "hlo"]
 
 LINES = 60
@@ -177,12 +177,13 @@ def _program(order: _Order, form: str, style: Style) -> tuple[Helpers, str]:
             raise Unsupported("HLO text in a test for a TPU that is not there", "jax compiles its own programs for it")
         options = [(name, option_values(value)[0]) for name, value in order.options.items()]
         return on_cpu(repr(options).replace("'", '"')), hlo_source(order.module, budget=style.hlo)
-    source: Source = lax_source(order.module, inline=style.inline)
+    source = lax_source(order.module, inline=style.inline).rstrip()
     if order.generation is None:
-        return Helpers(), source.text.rstrip()
+        return Helpers(), source
+    topology, options_text = GENERATIONS[order.generation], _compile_options(order)
     if order.expected is None:
-        return compiles(GENERATIONS[order.generation], _compile_options(order)), source.text.rstrip()
-    return ahead_of_time(order.module, GENERATIONS[order.generation], _compile_options(order)), source.text.rstrip()
+        return compiles(topology, options_text), source
+    return ahead_of_time(order.module, topology, options_text), source
 
 
 def _compile_options(order: _Order) -> str:
@@ -221,9 +222,8 @@ def _test(order: _Order, form: str, whole: int) -> list[str]:
     if order.expected is None:
         return [*lines, *_ENDS_WELL, *arguments, f"    {_run(order, form)}"]
     lines += [*arguments, *wrapped(f"    outputs = jax.tree_util.tree_leaves({_run(order, form)})")]
-    shapes = [s for s in leaves(order.module.entry.root.shape) if isinstance(s, ArrayShape)]
     checked = 0
-    for number, (shape, expected) in enumerate(zip(shapes, order.expected, strict=True)):
+    for number, (shape, expected) in enumerate(zip(order.module.results, order.expected, strict=True)):
         found = _compared(number, shape, expected, whole)
         checked += bool(found)
         lines += found
@@ -312,9 +312,8 @@ def _rows(shape: ArrayShape, expected: Expected, held: DType) -> list[str]:
     for place in places:
         if low[place] == -np.inf and high[place] == np.inf:
             continue
-        index = tuple(int(k) for k in np.unravel_index(place, dims)) if dims else ()
         ends = [_end(end[place : place + 1], held) for end in (low, high)]
-        rows.append(f"({index}, {ends[0]}, {ends[1]})")
+        rows.append(f"({index_of(place, dims)}, {ends[0]}, {ends[1]})")
         if len(rows) == ELEMENTS * (1 + shape.dtype.is_complex):
             break
     return rows

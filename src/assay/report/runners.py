@@ -9,7 +9,7 @@ a scatter, and makes nothing good of operations that take f32 and give bf16, whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from assay.errors import Unsupported
 from assay.hlo.module import Module
@@ -24,7 +24,7 @@ class Helpers:
 
     imports: frozenset[str] = frozenset()
     froms: tuple[str, ...] = ()
-    lines: tuple[str, ...] = field(default=())
+    lines: tuple[str, ...] = ()
 
 
 XLA = (

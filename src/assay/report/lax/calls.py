@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from assay.errors import Unsupported
 from assay.hlo.attributes import branches, flag, int_list, scatter_dims, window
@@ -10,21 +10,15 @@ from assay.hlo.attributes import computation as called
 from assay.hlo.module import Computation, Instruction
 from assay.hlo.shape import ArrayShape
 from assay.report.lax.ops import BINARY, NUMBERS, index_promises, index_vectors_last, without
-from assay.report.lax.source import Form, Writer, dims_text
+from assay.report.lax.source import Form, Writer, enter
+from assay.report.lax.values import dims_text
 
 CALLS: dict[str, Form] = {}
+form = partial(enter, CALLS)
 
 SCATTERS = {
     "add": "scatter_add", "multiply": "scatter_mul", "minimum": "scatter_min", "maximum": "scatter_max",
 }  # fmt: skip
-
-
-def form(opcode: str) -> Callable[[Form], Form]:
-    def enter(function: Form) -> Form:
-        CALLS[opcode] = function
-        return function
-
-    return enter
 
 
 def one_operation(body: Computation) -> str | None:
@@ -115,8 +109,7 @@ def sort(writer: Writer, computation: Computation, instruction: Instruction, ope
     dimension = int_list(instruction, "dimensions", required=True)[0]
     stable = flag(instruction, "is_stable")
     keys = ", num_keys=1" if len(operands) > 1 else ""
-    operand = operands[0] if len(operands) == 1 else f"({', '.join(operands)})"
-    return f"lax.sort({operand}, dimension={dimension}, is_stable={stable}{keys})"
+    return f"lax.sort({_several(operands)}, dimension={dimension}, is_stable={stable}{keys})"
 
 
 def ascending(body: Computation) -> bool:

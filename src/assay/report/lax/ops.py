@@ -8,7 +8,7 @@ out by jax, so that the opcodes of that name have no form here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from assay.errors import Unsupported
 from assay.hlo.attributes import (
@@ -26,10 +26,11 @@ from assay.hlo.attributes import (
 )
 from assay.hlo.module import Computation, Instruction
 from assay.hlo.shape import ArrayShape, TupleShape
-from assay.report.lax.source import Form, Writer, dims_text
-from assay.report.lax.values import dtype_text
+from assay.report.lax.source import Form, Writer, enter
+from assay.report.lax.values import dims_text, dtype_text
 
 OPS: dict[str, Form] = {}
+form = partial(enter, OPS)
 
 UNARY = {
     "abs": "abs", "cbrt": "cbrt", "ceil": "ceil", "count-leading-zeros": "clz", "cosine": "cos", "erf": "erf",
@@ -45,14 +46,6 @@ BINARY = {
     "shift-right-arithmetic": "shift_right_arithmetic", "shift-right-logical": "shift_right_logical",
     "subtract": "sub", "xor": "bitwise_xor", "complex": "complex",
 }  # fmt: skip
-
-
-def form(opcode: str) -> Callable[[Form], Form]:
-    def enter(function: Form) -> Form:
-        OPS[opcode] = function
-        return function
-
-    return enter
 
 
 NUMBERS = frozenset(

@@ -16,11 +16,22 @@ from assay.hlo.graph import live, post_order, users
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, TupleShape
-from assay.report.lax.values import array_text, dtype_text, number_text
+from assay.report.lax.values import array_text, dims_text, dtype_text, number_text
 from assay.report.wrap import wrapped
 
 Form = Callable[["Writer", Computation, Instruction, "list[str]"], str]
 """What an instruction is in Python: its writer, its computation, itself, and its operands' expressions."""
+
+
+def enter(table: dict[str, Form], opcode: str) -> Callable[[Form], Form]:
+    """A decorator: the form of an opcode."""
+
+    def add(function: Form) -> Form:
+        table[opcode] = function
+        return function
+
+    return add
+
 
 INLINE = 56
 """Characters up to which an expression that is used once stands in its user."""
@@ -32,22 +43,10 @@ TAKEN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """text: functions, the last of which is the program's. arguments: how many it takes, flat."""
-
-    text: str
-    arguments: int
-
-    def uses(self, name: str) -> bool:
-        """Whether a name such as `jnp` is used."""
-        return re.search(rf"(?<![\w.]){name}\b", self.text) is not None
-
-
-def lax_source(module: Module, name: str = "program", inline: int = INLINE) -> Source:
+def lax_source(module: Module, name: str = "program", inline: int = INLINE) -> str:
     """The module's entry as a Python function `name` of flat arrays, over `jax`, `jnp`, `lax` and `np`, to be called
-    under jit. It gives what the entry gives, a tuple for a tuple. inline: the longest expression that stands in its
-    user. Raises Unsupported.
+    under jit, and before it the functions that it calls. It gives what the entry gives, a tuple for a tuple. inline:
+    the longest expression that stands in its user. Raises Unsupported.
     """
     from assay.report.lax.table import FORMS
 
@@ -55,8 +54,7 @@ def lax_source(module: Module, name: str = "program", inline: int = INLINE) -> S
         raise Unsupported("a module that is optimized already", "jax.lax would be optimized again")
     writer = Writer(module, FORMS, inline)
     writer.define(module.entry, name)
-    arguments = len(module.arrays)
-    return Source("\n\n\n".join(writer.functions) + "\n", arguments)
+    return "\n\n\n".join(writer.functions) + "\n"
 
 
 @dataclass(slots=True)
@@ -200,11 +198,6 @@ def _constant(instruction: Instruction) -> str:
         raise Unsupported("constant of tuple shape")
     assert instruction.literal is not None
     return array_text(literal_array(instruction.shape, instruction.literal), instruction.shape.dtype)
-
-
-def dims_text(dims: tuple[int, ...]) -> str:
-    """`(4,)`, `(2, 3)`, `()`."""
-    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
 
 
 def identifier(name: str, taken: set[str] | frozenset[str]) -> str:

@@ -7,15 +7,13 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterator
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from assay.errors import Unsupported
 from assay.hlo.shape import DType
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from assay.reference.value import Array
 
 INLINE = 90
 """Characters of a list of numbers; a longer array gets a formula or is compressed."""
@@ -41,6 +39,11 @@ def dtype_text(dtype: DType) -> str:
     if name == "bool":
         return "np.bool_"
     return f"np.{name}" if name in _OWN or name in _FLOATS else f"jnp.{name}"
+
+
+def dims_text(dims: tuple[int, ...]) -> str:
+    """`(4,)`, `(2, 3)`, `()`."""
+    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
 
 
 def array_text(array: Array, dtype: DType) -> str:
@@ -105,7 +108,7 @@ def _part(text: str) -> str:
 
 def _formulas(array: Array, dtype: DType, name: str) -> Iterator[str]:
     """Those that give the same bits."""
-    shape = _shape(array)
+    shape = dims_text(array.shape)
     if not array.size:
         yield f"np.zeros({shape}, {name})"
         return
@@ -156,7 +159,7 @@ def _drawn(array: Array, dtype: DType, name: str, shape: str) -> Iterator[str]:
 
 def drawn_texts(shape: tuple[int, ...], dtype: DType) -> Iterator[str]:
     """Expressions of drawn arrays that `array_text` knows again; `.astype(dtype)` is still to be put to them."""
-    written = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    written = dims_text(shape)
     for seed in range(3):
         if dtype.is_float:
             yield f"np.random.default_rng({seed}).standard_normal({written})"
@@ -187,10 +190,6 @@ def identical(a: Array, b: Array) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-def _shape(array: Array) -> str:
-    return f"({', '.join(map(str, array.shape))}{',' if array.ndim == 1 else ''})"
-
-
 def _listed(array: Array, dtype: DType) -> str:
     if array.ndim == 0:
         return _bare(array, dtype)
@@ -200,4 +199,4 @@ def _listed(array: Array, dtype: DType) -> str:
 def _bare(value: Array, dtype: DType) -> str:
     """A number that needs no type to read it."""
     text = number_text(value, dtype)
-    return text.strip('"').replace("nan", "np.nan").replace("inf", "np.inf") if '"' in text else text
+    return _part(text.strip('"')) if '"' in text else text
