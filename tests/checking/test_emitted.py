@@ -11,7 +11,9 @@ import pytest
 
 from assay.checking.emitted import NoTest, emitted, seen, simpler
 from assay.hlo.parse import parse_module
-from assay.report.expected import Expected
+from assay.hlo.shape import DTYPES
+from assay.reference.value import Ball
+from assay.report.expected import Expected, expected_of
 
 NEGATE = "HloModule m\n\nENTRY e {\n  x = TYPE parameter(0)\n  ROOT y = TYPE OPCODE(x)\n}\n"
 
@@ -103,3 +105,19 @@ def test_bounds_around_what_was_seen_leave_out_what_is_right():
     assert (whole.low[0], whole.high[0]) == (5, 5)
     (both,) = seen([Expected(np.array([1j]), np.array([1j]), np.array([1j]), (0,))], [np.array([0j])])
     assert (both.low[0], both.high[0]) == (-0.5j, 0.5j)
+
+
+def test_an_infinite_part_leaves_the_other_alone():
+    """Of a complex result, of its bounds, and of what was seen."""
+    inf = np.inf
+    seen_, want = np.array([complex(5, 2)]), np.array([complex(1, 2)])
+    low, high = np.array([complex(1, -inf)]), np.array([complex(1, inf)])
+    (found,) = seen([Expected(want, low, high, (0,))], [seen_])
+    assert (found.low.real[0], found.high.real[0]) == (3, 7)
+    assert (found.low.imag[0], found.high.imag[0]) == (-inf, inf)
+    ball = Ball(DTYPES["c64"], np.array([complex(1, inf), complex(1, 2)]), np.array([0.5, inf]))
+    (bounds,) = expected_of(module_of("c64[2]"), [ball])
+    assert bounds.low.real.tolist() == [0.5, -inf]
+    assert bounds.high.real.tolist() == [1.5, inf]
+    assert bounds.low.imag.tolist() == [inf, -inf]
+    assert bounds.high.imag.tolist() == [inf, inf]

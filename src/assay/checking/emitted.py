@@ -18,6 +18,7 @@ from assay.checking.weigh import weigh, weigh_again
 from assay.errors import AssayError, InputError, Unsupported
 from assay.hlo.module import Module
 from assay.programs.program import Array
+from assay.reference.value import joined
 from assay.report.expected import Expected, expected_of
 from assay.report.lax.values import array_text, drawn_texts
 from assay.report.prove import Proof, prove
@@ -125,7 +126,7 @@ def seen(expected: Sequence[Expected], actual: Sequence[Array]) -> list[Expected
         parts = zip(*(_parts(np.asarray(a).astype(wide)) for a in (got, e.low, e.high)), strict=True)
         whole = np.asarray(array).dtype.kind in "biu"
         ends = [_around(g, least, most, whole) for g, least, most in parts]
-        low, high = (e_[0] if wide is np.float64 else e_[0] + 1j * e_[1] for e_ in zip(*ends, strict=True))
+        low, high = (e_[0] if wide is np.float64 else joined(*e_) for e_ in zip(*ends, strict=True))
         found.append(Expected(got, low, high, e.failing))
     return found
 

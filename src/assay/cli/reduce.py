@@ -133,13 +133,13 @@ def _tested(made: Made, output: Path, request: Request, progress: Progress) -> s
     """Writes the test, and says what becomes of it. Where jax makes another program of its source, HLO text stands for
     it. Raises AssayError where there is no test.
     """
-    output.write_text(as_test(made, request))
+    output.write_text(text := as_test(made, request))
     progress.step("running the test three times")
     try:
-        found = prove(output.read_text(), request.toolchain)
+        found = prove(text, request.toolchain)
         if not found.fails:
-            output.write_text(as_test(made, request, "hlo"))
-            found = prove(output.read_text(), request.toolchain)
+            output.write_text(text := as_test(made, request, "hlo"))
+            found = prove(text, request.toolchain)
     except ToolchainError as error:
         return f"the test was not run: {error}"
     return f"the test in {found}{'' if found.fails else '; it does not show it, keep the program: -o NAME.hlo'}"

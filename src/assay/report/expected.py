@@ -11,7 +11,7 @@ from assay.errors import InputError
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape
 from assay.oracle.compare import compare_output, round_out
-from assay.reference.value import Array, Ball, Token
+from assay.reference.value import Array, Ball, Token, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _ends(ball: Ball) -> tuple[Array, Array]:
         wide = mid.astype(np.float64)
         return np.where(ball.und, -np.inf, wide), np.where(ball.und, np.inf, wide)
     rad = np.zeros(mid.shape) if ball.rad is None else np.broadcast_to(ball.rad, mid.shape)
-    reach = rad + 1j * rad if dtype.is_complex else rad
+    reach = joined(rad, rad) if dtype.is_complex else rad
     with np.errstate(all="ignore"):
         low, high = (np.where(rad == 0, mid, end) for end in (mid - reach, mid + reach))
         low, high = _rounded(ball, low), _rounded(ball, high)
@@ -78,9 +78,7 @@ def _rounded(ball: Ball, ends: Array) -> Array:
     part = ball.dtype.part
     if not ball.dtype.is_complex:
         return round_out(part, ends)
-    found = np.empty(ends.shape, np.complex128)
-    found.real, found.imag = round_out(part, ends.real), round_out(part, ends.imag)
-    return found
+    return joined(round_out(part, ends.real), round_out(part, ends.imag))
 
 
 def index_of(place: int, dims: Sequence[int]) -> tuple[int, ...]:

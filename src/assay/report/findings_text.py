@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from rich import box
@@ -11,9 +12,13 @@ from rich.text import Text
 
 from assay.store.finding import (
     INPUTS,
+    ISSUE,
     MODULE,
+    PAIRS,
+    PROGRAM,
     REDUCED,
     REDUCED_INPUTS,
+    REPORT,
     Bucket,
     Finding,
     Severity,
@@ -118,10 +123,7 @@ def readme(finding: Finding, verifications: Sequence[Verification]) -> str:
 
 def check_command(finding: Finding) -> str | None:
     """The command that judges the smallest stored form again, in its folder; None where there is no program."""
-    import shlex
-
-    pairs = ((REDUCED, REDUCED_INPUTS), (MODULE, INPUTS))
-    source, inputs = next((pair for pair in pairs if pair[0] in finding.artifacts), (None, None))
+    source, inputs = next((pair for pair in PAIRS if pair[0] in finding.artifacts), (None, None))
     if source is None:
         return None
     words = ["assay", "check", source, "--target", finding.target]
@@ -140,9 +142,9 @@ _MEANING = {
     REDUCED_INPUTS: "its inputs",
     MODULE: "the program that it was found in",
     INPUTS: "its inputs",
-    "program.py": "the same, as JAX source",
-    "report.json": "what was seen",
-    "issue.md": "the text of an upstream report",
+    PROGRAM: "the same, as JAX source",
+    REPORT: "what was seen",
+    ISSUE: "the text of an upstream report",
 }
 
 

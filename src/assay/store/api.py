@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from assay.errors import InputError, StoreError
 from assay.oracle.verdict import Verdict
+from assay.store import rows
 from assay.store.artifacts import Artifacts, artifacts_at, told
 from assay.store.finding import Bucket, Finding, Severity, Verification, digest_of, now
 
@@ -107,7 +108,7 @@ class Store:
 
         One that is there by its id stays as it was. It counts as one program of its bucket, `what` (see `sighted`).
         """
-        from assay.store import rows, tables
+        from assay.store import tables
 
         # The artifacts come first: a row never names what is not there.
         kept = {name: self.artifacts.put(data) for name, data in sorted(artifacts.items())}
@@ -139,7 +140,7 @@ class Store:
 
     def mark(self, finding_id: str, note: str | None = None, known: str | None = None) -> Finding:
         """Sets the note, or the upstream report, of a finding; None leaves it."""
-        from assay.store import rows, tables
+        from assay.store import tables
 
         with self._database.writing() as connection:
             found = self._one(connection, finding_id)
@@ -153,7 +154,7 @@ class Store:
         """What fits, the silent ones first, then as they were found."""
         import sqlalchemy as sa
 
-        from assay.store import rows, tables
+        from assay.store import tables
 
         table = tables.findings
         query = sa.select(table)
@@ -185,7 +186,7 @@ class Store:
     def _one(self, connection: Any, finding_id: str) -> Finding:
         import sqlalchemy as sa
 
-        from assay.store import rows, tables
+        from assay.store import tables
 
         column = tables.findings.c.id
         query = sa.select(tables.findings).where(column.startswith(finding_id, autoescape=True)).order_by(column)
@@ -251,9 +252,9 @@ class Store:
         if name is not None:
             query = query.where(bucket.c.name == name)
         with self._database.reading() as connection:
-            rows = list(connection.execute(query).mappings())
+            found = list(connection.execute(query).mappings())
         names = ("name", "first_seen", "count", "stored", "capped")
-        return [Bucket(last_seen=row["last_seen"] or row["first_seen"], **{n: row[n] for n in names}) for row in rows]
+        return [Bucket(last_seen=row["last_seen"] or row["first_seen"], **{n: row[n] for n in names}) for row in found]
 
     # ---- campaigns
 
@@ -281,7 +282,7 @@ class Store:
 
     def verified(self, found: Verification) -> None:
         """Records what became of a finding under another toolchain."""
-        from assay.store import rows, tables
+        from assay.store import tables
 
         with self._database.writing() as connection:
             self._database.insert_missing(connection, tables.verifications, rows.verification_row(found))
@@ -290,7 +291,7 @@ class Store:
         """Of one finding, by its whole id, or of all, in the order in which they were made."""
         import sqlalchemy as sa
 
-        from assay.store import rows, tables
+        from assay.store import tables
 
         table = tables.verifications
         query = sa.select(table).order_by(table.c.at, table.c.finding)

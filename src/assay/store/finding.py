@@ -21,6 +21,9 @@ PROGRAM = "program.py"
 REPORT = "report.json"
 ISSUE = "issue.md"
 
+PAIRS = ((REDUCED, REDUCED_INPUTS), (MODULE, INPUTS))
+"""A reproducer and its inputs, the quicker one first."""
+
 SLUG = 140
 """Characters of a bucket's name."""
 

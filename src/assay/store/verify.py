@@ -20,20 +20,8 @@ from assay.errors import AssayError, ToolchainError
 from assay.oracle.verdict import FINDINGS, MismatchClass, Verdict, most_severe
 from assay.report.result import CaseResult
 from assay.store.api import Store
-from assay.store.finding import (
-    INPUTS,
-    MODULE,
-    PROGRAM,
-    REDUCED,
-    REDUCED_INPUTS,
-    Finding,
-    Verification,
-    standing_of,
-)
+from assay.store.finding import PAIRS, PROGRAM, Finding, Verification, standing_of
 from assay.toolchain import Worker, resolve
-
-PAIRS = ((REDUCED, REDUCED_INPUTS), (MODULE, INPUTS))
-"""A reproducer and its inputs, the quicker one first."""
 
 
 def verify(

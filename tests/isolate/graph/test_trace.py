@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from assay.hlo.parse import parse_module
+from assay.hlo.shape import DTYPES
 from assay.isolate.graph.cut import cut
 from assay.isolate.graph.piece import Operand
-from assay.isolate.graph.trace import Trace, captured, every_value, wanted
+from assay.isolate.graph.trace import Trace, as_stored, captured, every_value, wanted
 from assay.reference.policies import for_target
+from assay.reference.value import from_array
 
 POLICY = for_target("cpu")
 LOOP = parse_module("""HloModule loop
@@ -124,3 +126,14 @@ def test_every_name_of_a_value_finds_it_and_it_is_kept_once() -> None:
     for name, index in (("y", ()), ("t", (1,))):
         np.testing.assert_array_equal(trace.of("body", name, index)[2], trips(3)[-1])
     assert len(keys) == len(set(map(trace.source, keys)))
+
+
+@pytest.mark.parametrize("name", ["c64", "c128"])
+def test_an_infinite_part_of_what_a_piece_is_given_leaves_the_other_alone(name: str) -> None:
+    parts = (1.0, -0.0, np.inf, -np.inf, np.nan)
+    given = np.array([complex(re, im) for re in parts for im in parts], DTYPES[name].numpy).reshape(5, 5)
+    stored = as_stored(from_array(DTYPES[name], given))
+    assert stored.dtype == given.dtype
+    np.testing.assert_array_equal(stored.real, given.real)
+    np.testing.assert_array_equal(stored.imag, given.imag)
+    assert stored.shape == given.shape

@@ -28,7 +28,7 @@ from assay.isolate.graph.values import Values, values
 from assay.oracle.compare import round_out
 from assay.reference.evaluator import evaluate
 from assay.reference.policy import Policy
-from assay.reference.value import Array, Ball, Value
+from assay.reference.value import Array, Ball, Value, joined
 from assay.targets.dumps import scratch
 
 Key = tuple[str, Operand]
@@ -228,7 +228,8 @@ def as_stored(ball: Ball) -> Array:
     assert dtype.numpy is not None
     with np.errstate(all="ignore"):
         if dtype.is_complex:
-            return np.asarray(_part(dtype.part, ball.mid.real) + 1j * _part(dtype.part, ball.mid.imag), dtype.numpy)
+            parts = (_part(dtype.part, part) for part in (ball.mid.real, ball.mid.imag))
+            return joined(*parts).astype(dtype.numpy)
         if dtype.is_float:
             return _part(dtype, ball.mid)
         return np.asarray(ball.mid).astype(dtype.numpy, order="C")
