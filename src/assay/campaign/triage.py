@@ -35,18 +35,28 @@ from assay.store import finding as stored
 @dataclass(frozen=True, slots=True)
 class Limits:
     """reduce_s: for making one program small; loud_s: where it crashes, which everybody notices. kept: findings of one
-    kind; of others it is told that there are.
+    kind; of others it is told that there are. until: of time.monotonic(), when the reduction is to have ended, or None.
     """
 
     reduce_s: float = 120.0
     loud_s: float = 30.0
     kept: int = 3
+    until: float | None = None
+
+    def budget_s(self, loud: bool) -> float:
+        """What is left for making a program small."""
+        budget = self.loud_s if loud else self.reduce_s
+        return budget if self.until is None else min(budget, self.until - time.monotonic())
+
+
+LEAST_S = 5.0
+"""Seconds of a reduction below which it is not begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triaged:
     """finding: None where there is none to store, and `why` says so. early: what it is called before it is reduced, so
-    that others like it need not be.
+    that others like it need not be. late: whether the time was over before anything was decided.
     """
 
     number: int
@@ -54,6 +64,7 @@ class Triaged:
     finding: stored.Finding | None = None
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     why: str = ""
+    late: bool = False
 
 
 def early_bucket(shown: Shown) -> str:
@@ -90,7 +101,9 @@ def triage(
         if not shown.clear:
             told = litmus(module, suspect.arguments, still.settings.policy).words
             return Triaged(member.number, early, why=f"the generator's fault: {told[0]}")
-        budget = limits.loud_s if shown.verdict in (Verdict.CRASH, Verdict.HANG) else limits.reduce_s
+        budget = limits.budget_s(loud=shown.verdict in (Verdict.CRASH, Verdict.HANG))
+        if budget < LEAST_S:
+            return Triaged(member.number, early, late=True)
         reduced = reduce(module, suspect.arguments, still, budget_s=budget, jobs=1, step=step)
         again = still(reduced.module, reduced.arguments)
         if again is None:
