@@ -8,6 +8,7 @@ import pytest
 from assay.hlo.parse import parse_module
 from assay.reference.evaluator import evaluate
 from assay.reference.policies import for_target
+from assay.reference.sampled import Sampling
 from assay.reference.value import Ball, as_ball
 
 TPU = for_target("tpu:v5e")
@@ -89,3 +90,52 @@ def test_an_infinite_part_leaves_the_flushed_one_alone(flushed: bool, balls: boo
     assert found.mid.imag.tolist()[1:] == [-np.inf, np.inf]
     assert not np.isnan(found.mid.real).any()
     assert not np.isnan(found.mid.imag).any()
+
+
+ADD = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"
+TIMES = ADD.replace("add", "times").replace("times(a", "multiply(a")
+SUBNORMAL = {
+    "multiply": "r = f32[8] multiply(x, y)",
+    "divide": "l = f32[] constant(1e30)\n ls = f32[8] broadcast(l), dimensions={}\n d = f32[8] divide(x, ls)\n"
+    " h = f32[] constant(1e-1)\n hs = f32[8] broadcast(h), dimensions={}\n r = f32[8] multiply(d, hs)",
+    "subtract": "u = f32[8] multiply(x, z)\n h = f32[] constant(1.09)\n hs = f32[8] broadcast(h), dimensions={}\n"
+    " v = f32[8] multiply(u, hs)\n r = f32[8] subtract(v, u)",
+    "exponential": "h = f32[] constant(-9e10)\n hs = f32[8] broadcast(h), dimensions={}\n e = f32[8] multiply(x, hs)\n"
+    " r = f32[8] exponential(e)",
+    "dot": "r = f32[8] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={}, "
+    "rhs_contracting_dims={}",
+    "convolution": "f = f32[8,1,1] reshape(x)\n s = f32[1] slice(y), slice={[0:1]}\n k = f32[1,1,1] reshape(s)\n"
+    " c = f32[8,1,1] convolution(f, k), window={size=1}, dim_labels=b0f_0io->b0f\n r = f32[8] reshape(c)",
+    "reduce": "p = f32[8] multiply(x, y)\n f = f32[8,1] reshape(p)\n o = f32[] constant(0)\n"
+    " r = f32[8] reduce(f, o), dimensions={1}, to_apply=add",
+    "product": "f = f32[8,1] reshape(x)\n g = f32[8,1] reshape(y)\n c = f32[8,2] concatenate(f, g), dimensions={1}\n"
+    " o = f32[] constant(1)\n r = f32[8] reduce(c, o), dimensions={1}, to_apply=times",
+    "window": "p = f32[8] multiply(x, y)\n o = f32[] constant(0)\n"
+    " r = f32[8] reduce-window(p, o), window={size=2 pad=1_0}, to_apply=add",
+    "complex": "c = c64[8] complex(x, x)\n d = c64[8] complex(y, y)\n m = c64[8] multiply(c, d)\n r = f32[8] imag(m)",
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "tpu:v5e"])
+@pytest.mark.parametrize("name", SUBNORMAL)
+def test_whether_a_subnormal_result_is_zero_is_open_in_sampled_runs_too(name: str, target: str) -> None:
+    """An error drawn is never exactly what makes a result zero."""
+    text = f"""HloModule m\n{ADD}{TIMES}
+    ENTRY e {{ x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n z = f32[8] parameter(2)
+      {SUBNORMAL[name]}
+      zero = f32[] constant(0)\n zeros = f32[8] broadcast(zero), dimensions={{}}
+      ROOT same = pred[8] compare(r, zeros), direction=EQ }}"""
+    x = np.linspace(1, 1.001, 8, dtype=np.float32) * np.float32(1e-9)
+    arguments = [x, np.full(8, 1e-30, np.float32), np.full(8, 3e-29, np.float32)]
+    module, policy = parse_module(text), for_target(target)
+    assert policy.flush_subnormals
+    exact = as_ball(evaluate(module, arguments, policy).value)
+    assert exact.und is not None
+    assert exact.und.all()
+    sampling = Sampling(module, arguments, policy)
+    for _ in range(8):
+        sampling.more()
+    (found,) = sampling.bounds()
+    assert isinstance(found, Ball)
+    assert found.und is not None
+    assert found.und.all()

@@ -141,14 +141,19 @@ class Context:
             return Ball(dtype, mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
         if self.amplitude == 0:
             return ball
-        if self._flush_share is None:
-            # A target flushes them all, most likely; or some, where one loop is vectorised and another is not.
-            self._flush_share = 1.0 if self.rng.random() < 0.5 else 0.5
-        kept = [
-            np.where(mask & (self.rng.random(mask.shape) < self._flush_share), np.copysign(0.0, part), part)
-            for mask, part in zip(small, parts, strict=True)
-        ]
+        kept = [self._drawn_flush(part, mask) for mask, part in zip(small, parts, strict=True)]
         return Ball(dtype, kept[0] if len(kept) == 1 else joined(*kept), None, ball.und)
+
+    def _drawn_flush(self, part: Array, small: Array) -> Array:
+        """`part` with the elements at `small`, which are subnormal, zero as a target makes them: all of them, most
+        likely; or some, where one loop is vectorised and another is not.
+        """
+        assert self.rng is not None
+        if self._flush_share is None:
+            self._flush_share = 1.0 if self.flushed or self.rng.random() < 0.5 else 0.5
+        if self._flush_share < 1:
+            small = small & (self.rng.random(small.shape) < self._flush_share)
+        return np.where(small, np.copysign(0.0, part), part)
 
     def rounded(
         self,
@@ -232,7 +237,7 @@ class Context:
             return settled(dtype, mid, None, und, self.policy)
         rounds = self.rng.random() < self.declared
         if rounds and ulps is None and error is None:
-            return settled(dtype, round_to(dtype, mid), None, und, self.policy)
+            return settled(dtype, self._flushed(dtype, round_to(dtype, mid)), None, und, self.policy)
         shared = self._common()
         moved = np.empty_like(mid)
         for index in (WHOLE,) if dtype.is_complex else pieces(mid.shape):
@@ -248,7 +253,19 @@ class Context:
                 np.add(part, bound, out=moved[index])
         if rounds:
             moved = round_to(dtype, moved)
-        return settled(dtype, moved, None, und, self.policy)
+        return settled(dtype, self._flushed(dtype, moved), None, und, self.policy)
+
+    def _flushed(self, dtype: DType, results: Array) -> Array:
+        """Results of a sampled run with subnormal ones zero, or some of them: an error drawn makes none exactly that."""
+        if not flushes(self.policy, dtype):
+            return results
+        least = smallest_normal(dtype)
+        parts = (results.real, results.imag) if dtype.is_complex else (results,)
+        small = [(part < least) & (part > -least) & (part != 0) for part in parts]
+        if not any(mask.any() for mask in small):
+            return results
+        kept = [self._drawn_flush(part, mask) for mask, part in zip(small, parts, strict=True)]
+        return kept[0] if len(kept) == 1 else joined(*kept)
 
     def _common(self) -> float:
         """The half of a draw that is all an array's."""
