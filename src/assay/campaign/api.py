@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from assay.campaign.lanes import Lanes
 from assay.campaign.run import Loop, Progress, request_of
 from assay.campaign.settings import Settings, grammar
 from assay.campaign.triage import Limits
@@ -47,6 +48,7 @@ def fuzz(campaigns: Sequence[Settings], place: str | None, options: Options, wat
     """A report for each. Raises InputError where a campaign was begun and is not to be gone on with, or a name is none;
     StoreError where the store cannot be opened or ends.
     """
+    end = None if options.time_s is None else time.monotonic() + options.time_s
     if options.time_s is None and options.programs is None:
         raise InputError("say when to stop: --time 1h, or --programs 2000")
     for settings in campaigns:
@@ -54,7 +56,7 @@ def fuzz(campaigns: Sequence[Settings], place: str | None, options: Options, wat
         grammar(settings, wide=False)
     with open_store(place) as store:
         toolchains = [_versions(settings) for settings in campaigns]
-        loops = [Loop(settings, store, options.jobs, None, options.programs, options.limits) for settings in campaigns]
+        loops = [Loop(settings, store, options.programs, options.limits, end) for settings in campaigns]
         for loop in loops:
             if loop.progress.done and not options.resume:
                 count = loop.progress.tally.total
@@ -62,7 +64,8 @@ def fuzz(campaigns: Sequence[Settings], place: str | None, options: Options, wat
                     f"this campaign on {loop.settings.target} was begun ({count} programs); go on with --resume, or "
                     "take another --seed"
                 )
-        _turns(loops, options, watch)
+        with Lanes(options.jobs) as lanes:
+            _turns(loops, lanes, end, watch)
         return [_report(loop, store, words) for loop, words in zip(loops, toolchains, strict=True)]
 
 
@@ -72,18 +75,17 @@ def _versions(settings: Settings) -> str:
         return api.words(versions)
 
 
-def _turns(loops: Sequence[Loop], options: Options, watch: Watch) -> None:
-    end = None if options.time_s is None else time.monotonic() + options.time_s
+def _turns(loops: Sequence[Loop], lanes: Lanes, end: float | None, watch: Watch) -> None:
     waiting = list(loops)
     while waiting and (end is None or time.monotonic() < end):
         turn = TURN_S if end is None else min(TURN_S, max((end - time.monotonic()) / len(waiting), 1.0))
         for loop in list(waiting):
             loop.deadline = end if len(waiting) == 1 else time.monotonic() + turn
             watch.begin(loop.settings, loop.progress)
-            for finding in loop.run(watch.row):
+            for finding in loop.run(lanes, watch.row):
                 watch.found(finding)
-            if loop.finished:
-                waiting.remove(loop)
+            if loop.deadline is None or time.monotonic() < loop.deadline:
+                waiting.remove(loop)  # it has nothing left to do
 
 
 def _report(loop: Loop, store: Store, toolchain: str) -> CampaignReport:
@@ -121,4 +123,5 @@ def _report(loop: Loop, store: Store, toolchain: str) -> CampaignReport:
         tuple(rows),
         tuple(sorted(progress.reached.items(), key=lambda entry: entry[1])),
         tuple(sorted(progress.passes.items(), key=lambda entry: entry[1])),
+        len(progress.suspects),
     )

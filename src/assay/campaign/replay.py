@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
-from assay.campaign.batch import Member, NotLowered, lower
+from assay.campaign.batch import Member
 from assay.campaign.run import Progress, request_of
-from assay.campaign.screen import judged_alone
+from assay.campaign.screen import seen_alone
 from assay.campaign.settings import Members, Settings, is_wide
-from assay.checking import api
-from assay.errors import InputError, ProgramError
+from assay.errors import InputError
 from assay.generate.source import file
-from assay.inputs.generate import generate
 from assay.report.result import Report
 from assay.store.api import Store
-from assay.toolchain import RequestRefused, UserFileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +54,7 @@ def settings_of(data: Mapping[str, Any]) -> Settings:
 
 
 def _checked(member: Member, wide: bool, settings: Settings) -> Replayed:
-    request = request_of(settings)
-    source = file([(member.name, member.plan)], wide)
-    with api.open_worker(request, lambda _: None) as (worker, versions), tempfile.TemporaryDirectory() as folder:
-        try:
-            (program,) = lower([member], wide, worker, Path(folder), settings.target).programs
-        except (NotLowered, UserFileError, RequestRefused) as error:
-            raise ProgramError(f"program {member.number} does not lower: {error}") from error
-        toolchain = api.words(versions)
-    assert program.module is not None
-    arguments = generate(program.module, member.number, member.inputs)
-    case = judged_alone(program, arguments, member.inputs, request)
+    seen, toolchain = seen_alone(member, wide, request_of(settings))
     name = f"program {member.number} of seed {settings.seed}"
-    return Replayed(source, Report(name, settings.target, toolchain, settings.seed, (case,)))
+    report = Report(name, settings.target, toolchain, settings.seed, (seen.case,))
+    return Replayed(file([(member.name, member.plan)], wide), report)

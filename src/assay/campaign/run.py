@@ -1,30 +1,30 @@
 """The loop of a campaign on one target: batches over several processes, what is wrong triaged between them, findings
 stored as they come.
 
-The invariant: a batch counts as done only after everything it showed is stored or told; so a campaign that is killed at
-any moment and begun again does at most those batches over that were under way, and stores nothing twice.
+The invariant: a batch counts as done in the moment in which its suspects are noted, and a suspect is noted until it is
+stored or told; so a campaign that is stopped or killed at any moment and begun again does at most that over which was
+under way, and stores nothing twice.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import errno
+import tempfile
 import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pebble import ProcessExpired, ProcessPool
-
+from assay.campaign.lanes import Gone, Lane, Lanes, answered
 from assay.campaign.row import Row, Tally
-from assay.campaign.screen import Batch, Screen, Suspect
+from assay.campaign.screen import Batch, Screen, Suspect, seen_alone
 from assay.campaign.settings import Members, Settings, is_wide
-from assay.campaign.triage import Limits, Triaged, triage
+from assay.campaign.triage import LEAST_S, Limits, Triaged, triage
 from assay.checking import api
-from assay.errors import AssayError
+from assay.errors import AssayError, StoreError, ToolchainError
 from assay.oracle.verdict import Verdict
 from assay.store.api import Campaign, Filters, Store
 from assay.store.finding import Finding
@@ -37,8 +37,14 @@ REQUEST_S = 90.0
 """Seconds of one request to the compiler, and of one evaluation: a generated program takes one second, and one that
 hangs is not to cost an hour.
 """
-TRIES = 2
-"""Of a batch whose process ended."""
+TRIES, SLOW_TRIES = 5, 2
+"""Of what was lost with its process, and of what took too long."""
+GRACE_S = 20.0
+"""Seconds after the end in which what is under way may end."""
+AFTER_S = 25.0
+"""Seconds before the end by which a reduction is to have ended: its finding is still to be seen again, and tested."""
+LOUD_EVERY = 8
+"""While there are batches, a crash is followed after so many of them."""
 Telling = Callable[["Progress"], None]
 
 
@@ -47,7 +53,8 @@ class Progress:
     """What a campaign has come to. done: batches, by number. full: findings by what they are called before they are
     reduced; buckets: theirs. told: why suspects were not stored, with how often. corpus: see `Members`. reached,
     passes: features and passes, with the second in which they were first seen. waiting: features of batches of an epoch
-    that is not over, with the choices of the programs that reached them. found: (second, id, bucket).
+    that is not over, with the choices of the programs that reached them. found: (second, id, bucket). suspects: numbers
+    of the programs that are still to be triaged, and whether they are loud.
     """
 
     done: set[int] = field(default_factory=set)
@@ -61,6 +68,25 @@ class Progress:
     waiting: dict[int, list[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
     seconds: float = 0.0
     found: list[tuple[float, str, str]] = field(default_factory=list)
+    suspects: dict[int, bool] = field(default_factory=dict)
+
+    def learn(self, batch: int, reached: Mapping[str, tuple[int, ...]], epoch: int) -> None:
+        """What a batch that is done reached. Where an epoch of so many batches ends with it, what they reached is taken
+        into the corpus, in their order and not in that in which they ended.
+        """
+        self.waiting[batch] = sorted((f, choices) for f, choices in reached.items() if f not in self.reached)
+        first = batch - batch % epoch
+        numbers = range(first, first + epoch)
+        if any(n not in self.done for n in numbers):
+            return
+        taken: dict[tuple[int, ...], None] = {}  # one program may be the first to reach several
+        for number in numbers:
+            for feature, choices in self.waiting.pop(number, []):
+                if feature not in self.reached:
+                    self.reached[feature] = self.seconds
+                    if choices:
+                        taken[choices] = None
+        self.corpus += [(first // epoch + 2, choices) for choices in taken]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -78,6 +104,7 @@ class Progress:
             "waiting": {str(b): [[f, list(c)] for f, c in entries] for b, entries in self.waiting.items()},
             "seconds": self.seconds,
             "found": [list(entry) for entry in self.found],
+            "suspects": [[number, loud] for number, loud in self.suspects.items()],
         }
 
     @staticmethod
@@ -97,6 +124,7 @@ class Progress:
             {int(b): [(f, tuple(c)) for f, c in entries] for b, entries in data["waiting"].items()},
             data["seconds"],
             [(s, i, b) for s, i, b in data["found"]],
+            dict(data.get("suspects", ())),
         )
 
 
@@ -111,7 +139,7 @@ def _ranges(numbers: set[int]) -> list[tuple[int, int]]:
     return found
 
 
-# ---- what a process of the pool does
+# ---- what a process does
 
 _screen: tuple[api.Request, Screen] | None = None
 
@@ -120,7 +148,10 @@ def screened(settings: Settings, corpus: list[tuple[int, tuple[int, ...]]], numb
     """One batch, in a process that keeps its worker for the next."""
     global _screen
     request = request_of(settings)
-    if _screen is None or _screen[0] != request:
+    if _screen is not None and _screen[0] != request:
+        _screen[1].close()
+        _screen = None
+    if _screen is None:
         _screen = request, Screen.of(request)
     batch = Members(settings, corpus).batch(number)
     try:
@@ -128,18 +159,39 @@ def screened(settings: Settings, corpus: list[tuple[int, tuple[int, ...]]], numb
     except AssayError:
         raise
     except Exception as error:  # the campaign goes on, and tells it
+        refuse_full_disk(error)
         _screen[1].close()
         _screen = None
         return Batch([Row(member.number, Verdict.UNVERIFIED, fault(error)) for member in batch], [])
 
 
-def triaged(suspect: Suspect, wide: bool, settings: Settings, limits: Limits, full: dict[str, int]) -> Triaged:
+def triaged(
+    number: int,
+    suspect: Suspect | None,
+    settings: Settings,
+    corpus: list[tuple[int, tuple[int, ...]]],
+    limits: Limits,
+    full: dict[str, int],
+) -> Triaged:
+    """suspect: None where it is made again from its number, as after a kill."""
+    wide, request = is_wide(number // settings.batch), request_of(settings)
     try:
-        return triage(suspect, wide, settings, request_of(settings), limits, full)
+        suspect = suspect or seen_alone(Members(settings, corpus).member(number), wide, request)[0]
+        return triage(suspect, wide, settings, request, limits, full)
+    except ToolchainError:
+        raise
     except AssayError as error:
-        return Triaged(suspect.member.number, "", why=f"not triaged: {error}")
+        return Triaged(number, "", why=f"not triaged: {error}", unsure=True)
     except Exception as error:  # the campaign goes on, and tells it
-        return Triaged(suspect.member.number, "", why=f"not triaged: {fault(error)}")
+        refuse_full_disk(error)
+        return Triaged(number, "", why=f"not triaged: {fault(error)}", unsure=True)
+
+
+def refuse_full_disk(error: Exception) -> None:
+    """Raises StoreError where there is no room for temporary files: no later program would fare better."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = error.filename or tempfile.gettempdir()
+        raise StoreError(f"{where}: {error.strerror}; make room, and go on with --resume") from error
 
 
 def fault(error: Exception) -> str:
@@ -165,24 +217,35 @@ def request_of(settings: Settings) -> api.Request:
 # ---- the loop
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A batch, or the triage of one program. begun: of time.monotonic()."""
+
+    number: int
+    triage: bool
+    begun: float = field(default_factory=time.monotonic, compare=False)
+
+
 @dataclass(slots=True)
 class Loop:
-    """deadline: of time.monotonic(), or None. programs: how many in all, or None."""
+    """programs: how many in all, or None. end: of time.monotonic(), when all is to have ended, or None; deadline: from
+    when on nothing new is begun.
+    """
 
     settings: Settings
     store: Store
-    jobs: int
-    deadline: float | None
     programs: int | None
     limits: Limits = field(default_factory=Limits)
+    end: float | None = None
+    deadline: float | None = None
     progress: Progress = field(default_factory=Progress)
     campaign: Campaign = field(init=False)
-    _open: dict[int, int] = field(default_factory=dict)  # suspects left to triage, by batch
-    _rows: dict[int, Batch] = field(default_factory=dict)
-    _silent: deque[tuple[int, Suspect]] = field(default_factory=deque)
-    _loud: deque[tuple[int, Suspect]] = field(default_factory=deque)
-    _tries: Counter[int] = field(default_factory=Counter)
-    _again: deque[int] = field(default_factory=deque)
+    _running: dict[Lane, Task] = field(default_factory=dict)
+    _held: dict[int, Suspect] = field(default_factory=dict)  # suspects of this sitting, which need not be made again
+    _tries: Counter[Task] = field(default_factory=Counter)
+    _again: deque[int] = field(default_factory=deque)  # batches that were lost
+    _late: set[int] = field(default_factory=set)  # suspects for which there is no time left
+    _quiet: int = 0  # batches since a loud one was followed
     _started: float = 0.0
     _before: float = 0.0
 
@@ -191,47 +254,44 @@ class Loop:
         self.progress = Progress.of(self.campaign.progress)
 
     @property
-    def finished(self) -> bool:
-        """Whether there is no program left."""
-        size = self.settings.batch
-        return self.programs is not None and len(self.progress.done) * size >= self.programs
-
-    @property
     def seconds(self) -> float:
         """Of all sittings."""
         return self._before + (time.monotonic() - self._started if self._started else 0.0)
 
-    def run(self, telling: Telling) -> Iterator[Finding]:
-        """Findings as they are stored. Raises AssayError where a process cannot begin, StoreError where the store ends;
-        what is done by then is kept.
+    def run(self, lanes: Lanes, telling: Telling) -> Iterator[Finding]:
+        """Findings as they are stored, until the deadline or the last program; what is under way then may end, but not
+        long after the end of all. Raises ToolchainError where no worker begins, StoreError where the store ends; what
+        is done by then is kept.
         """
         self._before, self._started = self.progress.seconds, time.monotonic()
-        pool = ProcessPool(max_workers=self.jobs, context=multiprocessing.get_context("spawn"))
-        running: dict[Future[Any], tuple[str, int, Suspect | None]] = {}
+        self._again.clear()
         numbers = self._numbers()
         try:
             while True:
-                while len(running) < self.jobs:
-                    if (task := self._next(numbers)) is None:
-                        break
-                    running[self._schedule(pool, task)] = task
-                if not running:
+                for lane in lanes:
+                    if lane not in self._running and (task := self._next(numbers)) is not None:
+                        self._running[lane] = task
+                        lane.begin(*self._work(task))
+                if not self._running or _over(self.end, GRACE_S):
                     return
-                for future in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
-                    yield from self._ended(running.pop(future), future)
-                    telling(self.progress)
+                for lane in answered(self._running, 1.0):
+                    yield from self._ended(self._running.pop(lane), lane)
+                for lane in [lane for lane, task in self._running.items() if _over(task.begun, BATCH_S)]:
+                    lane.stop()
+                    self._lost(self._running.pop(lane), TimeoutError())
+                telling(self.progress)
         finally:
-            pool.stop()  # type: ignore[no-untyped-call]
-            pool.join()
+            for lane in self._running:
+                lane.stop()
+            self._running.clear()
 
-    def _schedule(self, pool: ProcessPool, task: tuple[str, int, Suspect | None]) -> Future[Any]:
-        kind, batch, suspect = task
-        if kind == "batch":
-            corpus = list(self.progress.corpus)
-            snapshots = batch % SNAPSHOTS_EVERY == 0
-            return pool.schedule(screened, args=[self.settings, corpus, batch, snapshots], timeout=BATCH_S)
-        args = [suspect, is_wide(batch), self.settings, self.limits, dict(self.progress.full)]
-        return pool.schedule(triaged, args=args, timeout=BATCH_S)
+    def _work(self, task: Task) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        corpus = list(self.progress.corpus)
+        if not task.triage:
+            return screened, (self.settings, corpus, task.number, task.number % SNAPSHOTS_EVERY == 0)
+        limits = replace(self.limits, until=None if self.end is None else self.end - AFTER_S)
+        full = dict(self.progress.full)
+        return triaged, (task.number, self._held.get(task.number), self.settings, corpus, limits, full)
 
     def _numbers(self) -> Iterator[int | None]:
         """Batches to do, in order; None where an epoch must end first: what comes depends on the last but one."""
@@ -245,104 +305,120 @@ class Loop:
                 yield number
             number += 1
 
-    def _next(self, numbers: Iterator[int | None]) -> tuple[str, int, Suspect | None] | None:
-        """Wrong results first, then batches, then what crashes and everybody sees."""
-        if self._silent:
-            batch, suspect = self._silent.popleft()
-            return "triage", batch, suspect
-        if self._again:
-            return "batch", self._again.popleft(), None
-        late = self.deadline is not None and time.monotonic() > self.deadline
-        number = None if late else next(numbers, None)
+    def _next(self, numbers: Iterator[int | None]) -> Task | None:
+        """Wrong results first, then batches, and what crashes and everybody sees now and then."""
+        if _over(self.deadline):
+            return None
+        for loud in (False, True)[: 1 + (self._quiet >= LOUD_EVERY)]:
+            if (task := self._suspect(loud)) is not None:
+                return task
+        number = self._again.popleft() if self._again else next(numbers, None)
         if number is not None:
-            return "batch", number, None
-        if self._loud:
-            batch, suspect = self._loud.popleft()
-            return "triage", batch, suspect
-        return None
+            self._quiet += 1
+            return Task(number, triage=False)
+        return self._suspect(loud=True)
 
-    def _ended(self, task: tuple[str, int, Suspect | None], future: Future[Any]) -> Iterator[Finding]:
-        kind, batch, _ = task
+    def _suspect(self, loud: bool) -> Task | None:
+        """The next to triage."""
+        if self.end is not None and _over(self.end, -AFTER_S - LEAST_S):
+            return None
+        busy = {task.number for task in self._running.values() if task.triage} | self._late
+        free = (number for number, is_loud in self.progress.suspects.items() if is_loud == loud and number not in busy)
+        if (number := next(free, None)) is None:
+            return None
+        if loud:
+            self._quiet = 0
+        return Task(number, triage=True)
+
+    def _ended(self, task: Task, lane: Lane) -> Iterator[Finding]:
         try:
-            found = future.result()
-        except (ProcessExpired, TimeoutError) as death:
-            self._lost(kind, batch, death)
+            found = lane.answer()
+        except (Gone, ToolchainError) as death:
+            self._lost(task, death)
             return
-        if kind == "batch":
-            self._rows[batch] = found
-            self._open[batch] = len(found.suspects)
-            for each in found.suspects:
-                (self._loud if each.case.verdict in LOUD else self._silent).append((batch, each))
+        if not task.triage:
+            self._judged(task.number, found)
+        elif found.late:
+            self._late.add(task.number)
+        elif found.unsure and not self._tries[task]:
+            self._tries[task] += 1  # once more: a worker may have been killed
         else:
-            yield from self._stored(found)
-            self._open[batch] -= 1
-        if self._open[batch] == 0:
-            self._done(batch)
+            finding = self._stored(found)
+            self._followed(task.number)
+            if finding is not None:
+                yield finding
 
-    def _lost(self, kind: str, batch: int, death: BaseException) -> None:
-        """A process of ours ended: the batch is tried again, and then left; it is no finding."""
-        self._tries[batch] += 1
-        why = f"assay's own process ended ({type(death).__name__})"
-        if kind == "triage":
-            self.progress.told[why] += 1
-            self._open[batch] -= 1
-        elif self._tries[batch] < TRIES:
-            self._again.append(batch)
+    def _lost(self, task: Task, death: Exception) -> None:
+        """A process of ours ended, or took too long: it is tried again, and then left; it is no finding."""
+        self._tries[task] += 1
+        if self._tries[task] < (SLOW_TRIES if isinstance(death, TimeoutError) else TRIES):
+            if not task.triage:
+                self._again.append(task.number)
             return
+        if isinstance(death, ToolchainError):
+            raise death
+        took = isinstance(death, TimeoutError)
+        why = f"not done in {BATCH_S:g} s" if took else "assay's own process ended each time"
+        if task.triage:
+            self.progress.told[f"not triaged: {why}"] += 1
+            self._followed(task.number)
         else:
-            first = self.settings.batch * batch
-            self._rows[batch] = Batch([Row(first + i, Verdict.UNVERIFIED, why) for i in range(self.settings.batch)], [])
-            self._open[batch] = 0
-        if self._open[batch] == 0:
-            self._done(batch)
+            first, size = self.settings.batch * task.number, self.settings.batch
+            self._judged(task.number, Batch([Row(first + i, Verdict.UNVERIFIED, why) for i in range(size)], []))
 
-    def _stored(self, found: Triaged) -> Iterator[Finding]:
+    def _stored(self, found: Triaged) -> Finding | None:
+        """The finding, where it is new."""
         what = f"{self.campaign.id}/{found.number}"
         if found.finding is None:
             self.progress.told[found.why] += 1
             if found.early in self.progress.buckets:
                 self.store.sighted(self.progress.buckets[found.early], what)
-            return
+            return None
         finding = _with_campaign(found.finding, self.campaign.id, self.seconds)
-        if (bucket := self.store.bucket(finding.bucket)) is not None and bucket.stored >= self.limits.kept:
-            self.progress.told["enough of its kind"] += 1
-            self.store.sighted(finding.bucket, what)
-            return
-        is_new = self.store.add(finding, found.artifacts, what)
-        self.progress.full[found.early] += 1
-        self.progress.buckets.setdefault(found.early, finding.bucket)
+        stored = self._mine(found.number)  # after a kill between the two it is there, and not noted
+        is_new = stored is None
         if is_new:
-            mine = self.store.findings(Filters(campaign=self.campaign.id))
-            stored = next(f for f in mine if f.origin.number == found.number)
+            if (bucket := self.store.bucket(finding.bucket)) is not None and bucket.stored >= self.limits.kept:
+                self.progress.told["enough of its kind"] += 1
+                self.store.sighted(finding.bucket, what)
+                return None
+            is_new = self.store.add(finding, found.artifacts, what)
+            stored = self._mine(found.number)
+        self.progress.full[found.early] += 1
+        self.progress.buckets.setdefault(found.early, stored.bucket if stored is not None else finding.bucket)
+        if stored is not None and all(id_ != stored.id for _, id_, _ in self.progress.found):
             self.progress.found.append((round(self.seconds, 1), stored.id, stored.bucket))
-            yield stored
+        return stored if is_new else None
 
-    def _done(self, batch: int) -> None:
-        found = self._rows.pop(batch)
-        del self._open[batch]
-        self.progress.done.add(batch)
-        self.progress.tally.add(found.rows)
-        self.progress.seconds = round(self.seconds, 1)
-        new = sorted((f, choices) for f, choices in found.reached.items() if f not in self.progress.reached)
-        self.progress.waiting[batch] = new
-        self._end_epoch(batch // self.settings.epoch)
+    def _mine(self, number: int) -> Finding | None:
+        """What this campaign has stored of one of its programs."""
+        mine = self.store.findings(Filters(campaign=self.campaign.id))
+        return next((finding for finding in mine if finding.origin.number == number), None)
+
+    def _judged(self, batch: int, found: Batch) -> None:
+        progress = self.progress
+        progress.done.add(batch)
+        progress.tally.add(found.rows)
+        progress.seconds = round(self.seconds, 1)
+        progress.learn(batch, found.reached, self.settings.epoch)
         for name in found.passes:
-            self.progress.passes.setdefault(name, self.progress.seconds)
+            progress.passes.setdefault(name, progress.seconds)
+        for suspect in found.suspects:
+            progress.suspects[suspect.member.number] = suspect.case.verdict in LOUD
+            self._held[suspect.member.number] = suspect
+        self.campaign.save(progress.as_dict())
+
+    def _followed(self, number: int) -> None:
+        """Nothing is left to do for a suspect."""
+        self.progress.suspects.pop(number)
+        self._held.pop(number, None)
+        self.progress.seconds = round(self.seconds, 1)
         self.campaign.save(self.progress.as_dict())
 
-    def _end_epoch(self, epoch: int) -> None:
-        """Takes what its batches reached into the corpus, in their order and not in that in which they ended."""
-        numbers = range(epoch * self.settings.epoch, (epoch + 1) * self.settings.epoch)
-        if any(n not in self.progress.done for n in numbers):
-            return
-        taken: dict[tuple[int, ...], None] = {}  # one program may be the first to reach several
-        for number in numbers:
-            for feature, choices in self.progress.waiting.pop(number, []):
-                if feature not in self.progress.reached:
-                    self.progress.reached[feature] = self.progress.seconds
-                    if choices:
-                        taken[choices] = None
-        self.progress.corpus += [(epoch + 2, choices) for choices in taken]
+
+def _over(moment: float | None, by: float = 0.0) -> bool:
+    """Whether this is over, and so many seconds more."""
+    return moment is not None and time.monotonic() > moment + by
 
 
 SNAPSHOTS_EVERY = 8

@@ -18,7 +18,7 @@ from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.judge import UNDECIDED, judge, refusal
 from assay.checking.target import Evaluated, Executed
 from assay.checking.weigh import weigh
-from assay.errors import AssayError, ReferenceLimit, Unsupported
+from assay.errors import AssayError, ProgramError, ReferenceLimit, ToolchainError, Unsupported
 from assay.hlo.parse import parse_module
 from assay.inputs.generate import generate
 from assay.oracle.verdict import FINDINGS, Verdict
@@ -79,6 +79,7 @@ class Screen:
     _open: ExitStack = field(default_factory=ExitStack)
     _features: dict[str, int] = field(default_factory=dict)
     _passes: set[str] | None = None
+    _killed: bool = False
 
     @staticmethod
     def of(request: api.Request) -> Screen:
@@ -93,8 +94,11 @@ class Screen:
 
     def judged(self, members: Sequence[Member], wide: bool, snapshots: bool = False) -> Batch:
         """snapshots: whether it is to be seen which passes change anything."""
-        self._features, self._passes = {}, set() if snapshots else None
-        rows, suspects = self.batch(members, wide)
+        for _ in range(2):  # what was killed meanwhile, and not by its program, is to leave no trace
+            self._features, self._passes, self._killed = {}, set() if snapshots else None, False
+            rows, suspects = self.batch(members, wide)
+            if not self._killed:
+                break
         rows.sort(key=lambda row: row.number)
         choices = {member.number: member.choices for member in members if not member.template}
         reached_by = {feature: choices.get(number, ()) for feature, number in self._features.items()}
@@ -109,11 +113,16 @@ class Screen:
                 return [_row(members[0], Verdict.INVALID, f"does not lower: {one_line(str(error))}")], []
             return self._halves(members, wide)
         except WorkerDied as death:
+            self._note(death)
             if len(members) == 1:
                 why = f"the worker ended while it lowered it: {death.detail}"
                 return [_row(members[0], Verdict.UNVERIFIED, why)], []
             return self._halves(members, wide)
         return self._judged(members, wide, lowered)
+
+    def _note(self, error: Exception) -> None:
+        """Whether somebody else may have ended the worker, such as the system where memory was short."""
+        self._killed |= isinstance(error, WorkerDied) and (error.kind == "resource" or error.signal is None)
 
     def _halves(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
         """What hinders a batch is one program, which is to cost the others nothing."""
@@ -140,7 +149,10 @@ class Screen:
             return [*rows.values(), *more], others
         try:
             first, second = self._run(lowered, [a for m in members for a in given[m.number]])
-        except (RequestRefused, WorkerDied, AssayError):
+        except ToolchainError:
+            raise
+        except (RequestRefused, WorkerDied, AssayError) as error:
+            self._note(error)
             if len(members) > 1:
                 return self._halves(members, wide)
             return self._alone(members[0], lowered.programs[0], given[members[0].number])
@@ -211,10 +223,28 @@ class Screen:
     ) -> tuple[list[Row], list[Suspect]]:
         """Its own compilation, in a fresh process. suspected: whether it was wrong in the batch."""
         case = judged_alone(program, arguments, member.inputs, self.request)
+        if case.verdict is Verdict.UNVERIFIED:  # once more: a worker may have been killed
+            case = judged_alone(program, arguments, member.inputs, self.request)
         if case.verdict is Verdict.AGREE and suspected:
             return [_row(member, Verdict.UNVERIFIED, "wrong in a batch, and right alone: not followed")], []
         row = _row(member, case.verdict, case.why, klass=str(case.klass or ""))
         return [row], [Suspect(member, program, tuple(arguments), case)] if case.verdict in FINDINGS else []
+
+
+def seen_alone(member: Member, wide: bool, request: api.Request) -> tuple[Suspect, str]:
+    """A program, suspect or not, made again from its choices, lowered and judged alone; and of what the toolchain
+    consists. Raises ProgramError where it does not lower.
+    """
+    with api.open_worker(request, lambda _: None) as (worker, versions), tempfile.TemporaryDirectory() as folder:
+        try:
+            (program,) = lower([member], wide, worker, Path(folder), request.target).programs
+        except (NotLowered, UserFileError, RequestRefused) as error:
+            raise ProgramError(f"program {member.number} does not lower: {one_line(str(error))}") from error
+        toolchain = api.words(versions)
+    assert program.module is not None
+    arguments = generate(program.module, member.number, member.inputs)
+    case = judged_alone(program, arguments, member.inputs, request)
+    return Suspect(member, program, tuple(arguments), case), toolchain
 
 
 def judged_alone(program: Program, arguments: Sequence[Array], inputs: str, request: api.Request) -> CaseResult:
@@ -224,6 +254,8 @@ def judged_alone(program: Program, arguments: Sequence[Array], inputs: str, requ
         try:
             target = api.target_for(program, request, worker, settings)
             case = judge(program, arguments, inputs, target, settings)
+        except ToolchainError:
+            raise
         except AssayError as error:
             return CaseResult(program.name, inputs, Verdict.UNVERIFIED, one_line(str(error)))
     assert case is not None

@@ -56,7 +56,8 @@ LEAST_S = 5.0
 @dataclass(frozen=True, slots=True)
 class Triaged:
     """finding: None where there is none to store, and `why` says so. early: what it is called before it is reduced, so
-    that others like it need not be. late: whether the time was over before anything was decided.
+    that others like it need not be. late: whether the time was over before anything was decided. unsure: whether a
+    second look may decide otherwise, as where a worker was killed.
     """
 
     number: int
@@ -65,6 +66,7 @@ class Triaged:
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     why: str = ""
     late: bool = False
+    unsure: bool = False
 
 
 def early_bucket(shown: Shown) -> str:
@@ -90,7 +92,7 @@ def triage(
     with Still.open(request, jobs=1) as still:
         shown = still(module, suspect.arguments)
         if shown is None:
-            return Triaged(member.number, "", why="not seen a third time, in a fresh process")
+            return Triaged(member.number, "", why="not seen a third time, in a fresh process", unsure=True)
         if shown.verdict == Verdict.MISMATCH and not shown.pass_:
             return Triaged(
                 member.number, "", why="wrong, and neither a pass nor the code is to blame: look at it by hand"
@@ -107,7 +109,7 @@ def triage(
         reduced = reduce(module, suspect.arguments, still, budget_s=budget, jobs=1, step=step)
         again = still(reduced.module, reduced.arguments)
         if again is None:
-            return Triaged(member.number, early, why="its reduced form does not show it again")
+            return Triaged(member.number, early, why="its reduced form does not show it again", unsure=True)
         expected, actual = results_of(reduced, request, still)
         seconds = time.monotonic() - start
         finding = _finding(suspect, settings, request, again, reduced, still.versions, seconds)

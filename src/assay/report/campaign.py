@@ -38,7 +38,8 @@ class FoundRow:
 @dataclass(frozen=True, slots=True)
 class CampaignReport:
     """verdicts: programs by verdict. reasons: why some could not be judged. told: why suspects were not stored.
-    reached, passes: features and passes, each with the second in which it was first seen.
+    reached, passes: features and passes, each with the second in which it was first seen. left: suspects that were not
+    followed, as the time was over.
     """
 
     target: str
@@ -54,6 +55,7 @@ class CampaignReport:
     found: tuple[FoundRow, ...]
     reached: tuple[tuple[str, float], ...]
     passes: tuple[tuple[str, float], ...]
+    left: int = 0
 
     @property
     def programs(self) -> int:
@@ -66,10 +68,10 @@ class CampaignReport:
 
 
 def exit_code(reports: Sequence[CampaignReport]) -> int:
-    """1: a finding; 0: none, and some programs agree; 2: nothing could be judged."""
+    """1: a finding; 0: none, and some programs agree; 2: nothing could be judged, or something is still to follow."""
     if any(report.found for report in reports):
         return 1
-    return 0 if all(report.verdicts.get(str(Verdict.AGREE)) for report in reports) else 2
+    return 0 if all(report.verdicts.get(str(Verdict.AGREE)) and not report.left for report in reports) else 2
 
 
 def as_json(reports: Sequence[CampaignReport]) -> str:
@@ -88,11 +90,10 @@ def show(reports: Sequence[CampaignReport], console: Console) -> None:
 def _show(report: CampaignReport, console: Console) -> None:
     found = len(report.found)
     buckets = len(report.buckets)
-    word = (
-        f"{found} FINDING{'S' * (found != 1)} in {buckets} bucket{'s' * (buckets != 1)}" if found else "NOTHING FOUND"
-    )
+    nothing = "NOTHING STORED YET" if report.left else "NOTHING FOUND"
+    word = f"{found} FINDING{'S' * (found != 1)} in {buckets} bucket{'s' * (buckets != 1)}" if found else nothing
     head = f"{word}  on {report.target} ({report.toolchain}), seed {report.seed}"
-    console.print(Text(head, style="bold red" if found else "bold green"), soft_wrap=True)
+    console.print(Text(head, style="bold red" if found or report.left else "bold green"), soft_wrap=True)
     if found:
         table = Table(
             "", "class", "pass", "opcodes", "wrong", "alike", "after", "id", box=box.SIMPLE_HEAD, pad_edge=False
@@ -113,6 +114,9 @@ def _show(report: CampaignReport, console: Console) -> None:
     for title, reasons in (("not judged", report.reasons), ("not stored", report.told)):
         for why, count in list(reasons.items())[:MOST_REASONS]:
             console.print(Text(f"  {title}: {count}  {why}", style="dim"), soft_wrap=True)
+    if report.left:
+        said = f"{report.left} wrong program{'s' * (report.left != 1)} not followed yet, as the time was over"
+        console.print(Text(f"{said}: go on with --resume", style="bold yellow"), soft_wrap=True)
     console.print(Text(_coverage(report)), soft_wrap=True)
 
 
