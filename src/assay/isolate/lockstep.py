@@ -355,10 +355,9 @@ def _sketch(value: Ball) -> tuple[float, float]:
     mid = value.mid.reshape(-1) if value.mid.flags.c_contiguous else value.mid.flat
     step = max(1, value.mid.size // SAMPLED)
     sample = np.asarray(mid[::step][:SAMPLED])
-    if sample.dtype.kind == "c":
-        sample = sample.real + 0.5 * sample.imag
-    sample, weights = sample.astype(np.float64), _WEIGHTS[: len(sample)]
+    weights = _WEIGHTS[: len(sample)]
     with np.errstate(over="ignore", invalid="ignore"):  # of the largest values: then there is no size
+        sample = (sample.real + 0.5 * sample.imag if sample.dtype.kind == "c" else sample).astype(np.float64)
         size = float(np.abs(sample) @ weights)
         if not isfinite(size):
             sample = np.nan_to_num(sample, nan=0.0, posinf=1.0, neginf=-1.0)
