@@ -89,7 +89,7 @@ def last_lane_lost(module: Module, c: Computation, i: Instruction) -> Edit | Non
 
 def stale_result(module: Module, c: Computation, i: Instruction) -> Edit | None:
     """The result is an operand of the same type and shape."""
-    if i.opcode in ("copy", "convert", "bitcast") or not _number(i):
+    if i.opcode in ("copy", "convert", "bitcast") or not _number(i) or i.array.dtype.is_complex:
         return None
     same = [name for name in i.operands if c.by_name[name].shape == i.shape]
     return None if not same else Edit(Instruction(i.name, "maximum", i.shape, (same[0], same[0])))
