@@ -18,7 +18,7 @@ from assay.generate.types import Type
 from assay.inputs.generate import generate
 from assay.oracle.verdict import Verdict
 from assay.targets import cpu
-from assay.toolchain import RequestRefused
+from assay.toolchain import RequestRefused, Toolchain
 
 WRONG = Path(__file__).parents[1] / "checking" / "wrong_compilers.py"
 VERSION = tuple(int(part) for part in metadata.version("jax").split(".")[:3])
@@ -113,3 +113,18 @@ def test_a_wrong_compiler_is_charged_to_the_program_that_shows_it(how: str, monk
     (suspect,) = found.suspects
     assert suspect.member.number == 1
     assert suspect.case.verdict == wanted
+
+
+@pytest.mark.tpu
+def test_the_passes_of_a_tpu_that_changed_something_are_seen(tpu_toolchain: Toolchain) -> None:
+    """A batch consists of calls, which are inlined, and a TPU's arrays lie in tiles."""
+    screen = Screen.of(api.Request(target="tpu:v5e", toolchain=tpu_toolchain.spec))
+    members = [of(0, "lax.add({0}, {0})", F32), of(1, "lax.neg({0})", F32)]
+    try:
+        found = screen.judged(members, wide=False, snapshots=True)
+        without = screen.judged(members, wide=False)
+    finally:
+        screen.close()
+    assert [row.verdict for row in found.rows] == [Verdict.AGREE, Verdict.AGREE]
+    assert {"call-inliner", "layout-assignment"} <= set(found.passes)
+    assert not without.passes

@@ -16,7 +16,7 @@ from assay.campaign.row import Row
 from assay.checking import api
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.judge import UNDECIDED, judge, refusal
-from assay.checking.target import Evaluated, Executed
+from assay.checking.target import Evaluated, Executed, Outputs
 from assay.checking.weigh import weigh
 from assay.errors import AssayError, ProgramError, ReferenceLimit, ToolchainError, Unsupported
 from assay.hlo.parse import parse_module
@@ -171,27 +171,34 @@ class Screen:
                 rows[member.number] = row
         return list(rows.values()), suspects
 
-    def _run(self, lowered: Lowered, arguments: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    def _run(self, lowered: Lowered, arguments: Sequence[Array]) -> Outputs:
         """Results of all, of two runs."""
         program = Program("batch", lowered.payload, "stablehlo", lowered.module)
-        options = self.settings.options
-        if (generation := api.generation_of(self.request.target)) is not None:
-            evaluated = Evaluated(self.worker, program, self.settings, generation, self.request.flags)
-            found = evaluated.outputs(arguments, options, {}, lambda _: None, twice=False)
-            assert evaluated.own is not None  # it has just been evaluated
-            self._features.update(reached(evaluated.own.module))
-            return found
+        run = self._executed if api.generation_of(self.request.target) is None else self._evaluated
         with scratch() as folder:
-            dump = None if self._passes is None else folder
-            compiled = cpu.compile(self.worker, lowered.payload, "stablehlo", options, dump=dump)
+            found = run(program, arguments, None if self._passes is None else folder)
             if self._passes is not None:
                 self._passes |= passes(folder)
+            return found
+
+    def _executed(self, program: Program, arguments: Sequence[Array], dump: Path | None) -> Outputs:
+        options = self.settings.options
+        compiled = cpu.compile(self.worker, program.payload, program.kind, options, dump=dump)
         try:
             self._features.update(reached(parse_module(compiled.hlo, source="an optimized batch")))
             first = cpu.run(self.worker, compiled, arguments)
             return first, cpu.run(self.worker, compiled, arguments)
         finally:
             self.worker.release(compiled)
+
+    def _evaluated(self, program: Program, arguments: Sequence[Array], dump: Path | None) -> Outputs:
+        generation = api.generation_of(self.request.target)
+        assert generation is not None  # a target that is executed is another
+        evaluated = Evaluated(self.worker, program, self.settings, generation, self.request.flags, dump=dump)
+        found = evaluated.outputs(arguments, self.settings.options, {}, lambda _: None, twice=False)
+        assert evaluated.own is not None  # it has just been evaluated
+        self._features.update(reached(evaluated.own.module))
+        return found
 
     def _screened(
         self, member: Member, program: Program, arguments: list[Array], outputs: tuple[list[Array], list[Array]]

@@ -18,6 +18,7 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -81,7 +82,7 @@ class Evaluated:
     """A target whose compiler is here and whose device is not.
 
     settings: of the evaluation. generation: as `assay.targets.tpu_aot` has it. own: the bounds of the optimized module
-    that was evaluated last.
+    that was evaluated last. dump: an empty folder for a snapshot after every pass of the one compilation.
     """
 
     worker: Worker
@@ -90,6 +91,7 @@ class Evaluated:
     generation: str
     flags: tuple[str, ...] = ()
     own: Bounds | None = None
+    dump: Path | None = None
     _optimized: dict[str, Module] = field(default_factory=dict)
 
     def outputs(
@@ -100,7 +102,9 @@ class Evaluated:
         if key not in self._optimized:
             step("compiling")
             payload, kind = self.program.payload, self.program.kind
-            made = tpu_aot.compile(self.worker, payload, kind, self.generation, options, flags=self.flags)
+            made = tpu_aot.compile(
+                self.worker, payload, kind, self.generation, options, dump=self.dump, flags=self.flags
+            )
             spent(seconds, "compile", made.seconds)
             self._optimized[key] = read_optimized(self.program, made)
         step("evaluating the optimized module")
