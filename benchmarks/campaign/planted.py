@@ -37,12 +37,15 @@ from conditions import Fault, faults, places
 from assay.campaign.batch import Lowered, Member
 from assay.campaign.row import Row
 from assay.campaign.run import Progress, request_of
-from assay.campaign.screen import Screen, Suspect, judged_alone
+from assay.campaign.screen import Batch, Given, Screen, Suspect, judged_alone
 from assay.campaign.settings import Members, Settings, is_wide
+from assay.checking.target import Outputs
+from assay.errors import AssayError
 from assay.hlo.parse import parse_module
 from assay.journal import Journal
 from assay.oracle.verdict import FINDINGS, Verdict
 from assay.programs.program import Array, Program
+from assay.toolchain import RequestRefused, WorkerDied
 
 SILENT = (Verdict.MISMATCH, Verdict.NONDETERMINISTIC)
 BAR = 0.9
@@ -52,48 +55,74 @@ BAR = 0.9
 class Watched(Screen):
     """Screening with a right compiler that is remembered, and then with wrong ones.
 
-    right: the results of each program of the batch, as bytes; of a program that the right compiler makes nothing of,
-    none. changed: programs to whose results a fault does something.
+    right: the results of each program of the batch, as bytes; none of a program that the right compiler does nothing
+    with. whole: the batch as it was lowered, and what each program is given, where all of them ran together. changed:
+    programs to whose results a fault does something.
     """
 
-    right: dict[int, list[bytes]] = field(default_factory=dict)
+    right: dict[tuple[int, str], list[bytes]] = field(default_factory=dict)
+    whole: tuple[Lowered, Sequence[Sequence[Array]]] | None = None
+    given: dict[int, Sequence[Given]] = field(default_factory=dict)
     changed: list[int] = field(default_factory=list)
     honest: bool = True
-    lowered: dict[tuple[int, ...], Lowered] = field(default_factory=dict)
     found: Suspect | None = None
 
     @staticmethod
     def beside(screen: Screen) -> Watched:
         return Watched(screen.request, screen.worker, screen.settings, screen.folder, screen._open)
 
-    def batch(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
-        key = tuple(member.number for member in members)
-        if key in self.lowered:
-            return self._judged(members, wide, self.lowered[key])
-        return super(Watched, self).batch(members, wide)
+    def rightly(self, members: Sequence[Member], wide: bool) -> Batch:
+        self.honest, self.right, self.whole = True, {}, None
+        batch = self.judged(members, wide)
+        if self.whole is not None and len(self.whole[0].programs) < len(members):
+            self.whole = None  # of a part
+        return batch
 
-    def _judged(self, members: Sequence[Member], wide: bool, lowered: Lowered) -> tuple[list[Row], list[Suspect]]:
-        self.lowered[tuple(member.number for member in members)] = lowered
-        return super(Watched, self)._judged(members, wide, lowered)
+    def wrongly(self, members: Sequence[Member], wide: bool) -> list[Row]:
+        """A row for each, by a compiler that has a fault now. What the right one did is not done again."""
+        self.honest, self.changed, self.found = False, [], None
+        if self.whole is None:
+            return self.judged(members, wide).rows
+        lowered, sets = self.whole
+        try:
+            ran = self._run(lowered, sets)
+        except (RequestRefused, WorkerDied, AssayError):
+            return self.judged(members, wide).rows
+        rows, at = [], 0
+        for member, program in zip(members, lowered.programs, strict=True):
+            own = slice(at, at := at + len(member.plan.results))
+            outputs = [(first[own], second[own]) for first, second in ran]
+            rows.append(self._each(member, program, self.given[member.number], outputs)[0])
+        return rows
 
-    def _screened(
-        self, member: Member, program: Program, arguments: list[Array], outputs: tuple[list[Array], list[Array]]
-    ) -> Row | None:
-        results = [array.tobytes() for run in outputs for array in run]
+    def _run(self, lowered: Lowered, sets: Sequence[Sequence[Array]]) -> list[Outputs]:
+        found = super(Watched, self)._run(lowered, sets)
         if self.honest:
-            self.right[member.number] = results
+            self.whole = lowered, sets
+        return found
+
+    def _each(
+        self, member: Member, program: Program, given: Sequence[Given], outputs: Sequence[Outputs]
+    ) -> tuple[Row, list[Suspect]]:
+        self.given[member.number] = given
+        return super(Watched, self)._each(member, program, given, outputs)
+
+    def _screened(self, member: Member, program: Program, given: Given, outputs: Outputs) -> Row | None:
+        results, key = [array.tobytes() for run in outputs for array in run], (member.number, given[0])
+        if self.honest:
+            self.right[key] = results
             return Row(member.number, Verdict.AGREE)
-        if member.number not in self.right or results == self.right[member.number] or self.found is not None:
+        if key not in self.right or results == self.right[key] or self.found is not None:
             return Row(member.number, Verdict.AGREE)
         self.changed.append(member.number)
-        return super(Watched, self)._screened(member, program, arguments, outputs)
+        return super(Watched, self)._screened(member, program, given, outputs)
 
     def _alone(
-        self, member: Member, program: Program, arguments: Sequence[Array], suspected: bool = False
+        self, member: Member, program: Program, given: Sequence[Given], suspected: bool = False
     ) -> tuple[list[Row], list[Suspect]]:
         if not suspected:  # it does not compile alone either, by which compiler ever
             return [Row(member.number, Verdict.UNVERIFIED, "not compiled, or not run")], []
-        rows, suspects = super(Watched, self)._alone(member, program, arguments, suspected)
+        rows, suspects = super(Watched, self)._alone(member, program, given, suspected)
         if suspects and suspects[0].case.verdict in SILENT:
             self.found = suspects[0]
         return rows, suspects
@@ -136,11 +165,10 @@ class Bench:
         start = time.monotonic()
         screen, wide = self.screen, is_wide(number)
         members = Members(self.settings, self.progress.corpus).batch(number)
-        screen.right, screen.lowered, screen.honest = {}, {}, True
         seen = self.planted / "seen"
         seen.mkdir()
         self.tell(None)
-        honest = screen.judged(members, wide)
+        honest = screen.rightly(members, wide)
         modules = [parse_module(path.read_text()) for path in seen.iterdir()]
         shutil.rmtree(seen)
         here = [fault for fault in self.left() if any(places(module, fault) for module in modules)]
@@ -159,9 +187,8 @@ class Bench:
 
     def wrong(self, fault: Fault, number: int, members: Sequence[Member], wide: bool) -> None:
         screen = self.screen
-        screen.honest, screen.changed, screen.found = False, [], None
         self.tell(fault)
-        rows = screen.judged(members, wide).rows
+        rows = screen.wrongly(members, wide)
         self.tell(None)
         found = screen.found
         if found is not None and self.wrong_anyway(found):
@@ -183,7 +210,7 @@ class Bench:
 
     def wrong_anyway(self, suspect: Suspect) -> bool:
         """Whether the right compiler is wrong of it as well: a finding, and not this fault's."""
-        case = judged_alone(suspect.program, suspect.arguments, suspect.member.inputs, self.screen.request)
+        case = judged_alone(suspect.program, suspect.arguments, suspect.case.inputs, self.screen.request)
         return case.verdict in FINDINGS
 
 

@@ -38,17 +38,22 @@ def wrong(proto: bytes) -> bytes | None:
     if not name:
         return None
     module, fault = parse_module(text), Fault.of(name)
-    good = _legal(module, fault, places(module, fault))
-    return _serialized(module, fault, good) if good else None
+    at = places(module, fault)
+    if not at:
+        return None
+    try:
+        return _serialized(module, fault, at)
+    except Exception:  # whatever XLA's parser says: such a compiler would not have been built
+        good = _legal(module, fault, at)
+        return _serialized(module, fault, good) if good else None
 
 
 def _legal(module: Module, fault: Fault, at: Sequence[Place]) -> list[Place]:
     """The places at which it can be made, all together."""
     try:
-        if at:
-            _serialized(module, fault, at)
+        _serialized(module, fault, at)
         return list(at)
-    except Exception:  # whatever XLA's parser says: such a compiler would not have been built
+    except Exception:
         if len(at) == 1:
             return []
         middle = len(at) // 2
