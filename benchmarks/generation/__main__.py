@@ -120,7 +120,7 @@ def tests(grammar: Grammar, seconds: float, peer: Peer | None) -> None:
 def members(grammar: Grammar, size: int, batch: int) -> list[Member]:
     numbers = range(batch * BATCH, (batch + 1) * BATCH)
     made = [(n, generated(grammar, f"tests/{size}/{n}", size)) for n in numbers]
-    return [Member(abs(n), program.plan, "normal", program.choices) for n, program in made]
+    return [Member(abs(n), program.plan, ("normal",), program.choices) for n, program in made]
 
 
 def reach(grammar: Grammar, count: int) -> None:

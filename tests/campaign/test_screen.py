@@ -26,12 +26,12 @@ passes_can_be_registered = pytest.mark.skipif(VERSION < (0, 10, 2), reason="from
 F32 = Type("f32", (3, 5))
 
 
-def of(number: int, text: str, *types: Type, result: Type = F32) -> Member:
+def of(number: int, text: str, *types: Type, result: Type = F32, inputs: tuple[str, ...] = ("normal",)) -> Member:
     """A program of one operation, `text`, on arguments of these types."""
     nodes = [Node(type_, "") for type_ in types]
     count = len(nodes)
     nodes.append(Node(result, "tried", tuple(range(count)), text))
-    return Member(number, Plan(tuple(nodes), tuple(range(count)), (count,)), "normal")
+    return Member(number, Plan(tuple(nodes), tuple(range(count)), (count,)), inputs)
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +128,38 @@ def test_the_passes_of_a_tpu_that_changed_something_are_seen(tpu_toolchain: Tool
     assert [row.verdict for row in found.rows] == [Verdict.AGREE, Verdict.AGREE]
     assert {"call-inliner", "layout-assignment"} <= set(found.passes)
     assert not without.passes
+
+
+@passes_can_be_registered
+@pytest.mark.parametrize("at", [0, 1])
+def test_every_class_of_inputs_is_judged_and_the_one_that_shows_it_is_the_suspects(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 + 0 is 1 - 0: what is subtracted is zero unless an argument is large."""
+    monkeypatch.setenv("WRONG_PASS", "minus")
+    screen = Screen.of(api.Request(preload=WRONG))
+    small = "lax.lt({0}, lax.full_like({0}, 1e6))"
+    text = f"lax.sub(lax.full_like({{0}}, 1), lax.select({small}, lax.full_like({{0}}, 0), {{0}}))"
+    classes = ("normal", "log-uniform") if at else ("log-uniform", "normal")
+    members = [of(0, "lax.neg({0})", F32), of(1, text, F32, inputs=classes), of(2, "lax.add({0}, {0})", F32)]
+    try:
+        found = screen.judged(members, wide=False)
+    finally:
+        screen.close()
+    assert [row.verdict for row in found.rows] == [Verdict.AGREE, Verdict.MISMATCH, Verdict.AGREE]
+    (suspect,) = found.suspects
+    assert suspect.case.inputs == "log-uniform"
+    assert suspect.arguments[0].max() > 1e6
+
+
+def test_a_program_without_arguments_is_run_once(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets: list[int] = []
+    whole = screen._run
+    monkeypatch.setattr(Screen, "_run", lambda self, lowered, given: sets.append(len(given)) or whole(lowered, given))
+    both = ("normal", "edges")
+    nothing = of(0, "lax.full((3, 5), np.float32(2))", inputs=both)
+    assert [row.verdict for row in screen.judged([nothing], wide=False).rows] == [Verdict.AGREE]
+    assert sets == [1]
+    rows = screen.judged([nothing, of(1, "lax.neg({0})", F32, inputs=both)], wide=False).rows
+    assert [row.verdict for row in rows] == [Verdict.AGREE, Verdict.AGREE]
+    assert sets == [1, 2]

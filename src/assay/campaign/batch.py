@@ -25,13 +25,13 @@ from assay.toolchain import Worker
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """number: of the program in its campaign. inputs: the class of the values that it is run on. choices: what makes
+    """number: of the program in its campaign. inputs: the classes of the values that it is run on. choices: what makes
     the plan again, with the number of operations that it was to have, or with the template.
     """
 
     number: int
     plan: Plan
-    inputs: str
+    inputs: tuple[str, ...]
     choices: tuple[int, ...] = ()
     operations: int = 0
     template: str = ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,12 @@ from assay.report.result import CaseResult
 from assay.targets import cpu
 from assay.targets.dumps import scratch
 from assay.toolchain import RequestRefused, UserFileError, Worker, WorkerDied
-from assay.toolchain.outcomes import one_line
+from assay.toolchain.outcomes import KILLED, one_line
+
+BATCH_S = 30.0
+"""Seconds of one request for a batch or a part of it: where one hangs, its halves are waited for as well. What hangs
+alone is given the time of the request.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,10 @@ class Batch:
     suspects: list[Suspect]
     reached: dict[str, tuple[int, ...]] = field(default_factory=dict)
     passes: tuple[str, ...] = ()
+
+
+Given = tuple[str, list[Array]]
+"""A class of values, and arguments of it."""
 
 
 @dataclass(slots=True)
@@ -85,7 +94,8 @@ class Screen:
     def of(request: api.Request) -> Screen:
         """Raises ToolchainError where the toolchain does not start."""
         with ExitStack() as stack:
-            worker, versions = stack.enter_context(api.open_worker(request, lambda _: None))
+            patient = replace(request, timeout_s=min(request.timeout_s, BATCH_S))
+            worker, versions = stack.enter_context(api.open_worker(patient, lambda _: None))
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-fuzz-")))
             return Screen(request, worker, api.settings_for(request, versions), folder, stack.pop_all())
 
@@ -120,9 +130,9 @@ class Screen:
             return self._halves(members, wide)
         return self._judged(members, wide, lowered)
 
-    def _note(self, error: Exception) -> None:
-        """Whether somebody else may have ended the worker, such as the system where memory was short."""
-        self._killed |= isinstance(error, WorkerDied) and (error.kind == "resource" or error.signal is None)
+    def _note(self, why: object) -> None:
+        """Whether somebody else ended the worker, such as the system where memory was short."""
+        self._killed |= KILLED in str(why)
 
     def _halves(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
         """What hinders a batch is one program, which is to cost the others nothing."""
@@ -133,22 +143,25 @@ class Screen:
 
     def _judged(self, members: Sequence[Member], wide: bool, lowered: Lowered) -> tuple[list[Row], list[Suspect]]:
         rows: dict[int, Row] = {}
-        given: dict[int, list[Array]] = {}
+        given: dict[int, list[Given]] = {}
         for member, program in zip(members, lowered.programs, strict=True):
             assert program.module is not None
             try:
                 if (refused := refusal(program, self.settings)) is not None:
                     rows[member.number] = _row(member, refused.verdict, refused.why)
                     continue
-                given[member.number] = generate(program.module, member.number, member.inputs)
+                given[member.number] = list(_given(member, program))
             except AssayError as error:
                 rows[member.number] = _row(member, Verdict.UNVERIFIED, one_line(str(error)))
         if len(given) < len(members):
             left = [m for m in members if m.number in given]
             more, others = self.batch(left, wide) if left else ([], [])
             return [*rows.values(), *more], others
+        turns = range(max(map(len, given.values())))
+        # One that has fewer sets than others is run on its first again, and not judged again.
+        sets = [[given[m.number][turn if turn < len(given[m.number]) else 0] for m in members] for turn in turns]
         try:
-            first, second = self._run(lowered, [a for m in members for a in given[m.number]])
+            ran = self._run(lowered, [[a for _, arrays in one for a in arrays] for one in sets])
         except ToolchainError:
             raise
         except (RequestRefused, WorkerDied, AssayError) as error:
@@ -159,56 +172,69 @@ class Screen:
         suspects: list[Suspect] = []
         at = 0
         for member, program in zip(members, lowered.programs, strict=True):
-            count = len(member.plan.results)
-            own = first[at : at + count], second[at : at + count]
-            at += count
-            row = self._screened(member, program, given[member.number], own)
-            if row is None:
-                found, suspect = self._alone(member, program, given[member.number], suspected=True)
-                rows[member.number] = found[0]
-                suspects += suspect
-            else:
-                rows[member.number] = row
+            end = at + len(member.plan.results)
+            outputs = [(first[at:end], second[at:end]) for first, second in ran]
+            rows[member.number], found = self._each(member, program, given[member.number], outputs)
+            suspects += found
+            at = end
         return list(rows.values()), suspects
 
-    def _run(self, lowered: Lowered, arguments: Sequence[Array]) -> Outputs:
-        """Results of all, of two runs."""
+    def _each(
+        self, member: Member, program: Program, given: Sequence[Given], outputs: Sequence[Outputs]
+    ) -> tuple[Row, list[Suspect]]:
+        """The row of one program on all its inputs; where one set shows something, the others are not looked at."""
+        rows: list[Row] = []
+        for one, results in zip(given, outputs, strict=False):  # others may have more sets
+            row = self._screened(member, program, one, results)
+            if row is None:
+                (row,), suspects = self._alone(member, program, [one], suspected=True)
+                if suspects:
+                    return row, suspects
+            rows.append(row)
+        agreeing = next((row for row in rows if row.verdict is Verdict.AGREE), rows[0])
+        return replace(agreeing, finite=rows[0].finite, constant=rows[0].constant), []
+
+    def _run(self, lowered: Lowered, sets: Sequence[Sequence[Array]]) -> list[Outputs]:
+        """Results of all, of two runs, on each set of arguments."""
         program = Program("batch", lowered.payload, "stablehlo", lowered.module)
         run = self._executed if api.generation_of(self.request.target) is None else self._evaluated
         with scratch() as folder:
-            found = run(program, arguments, None if self._passes is None else folder)
+            found = run(program, sets, None if self._passes is None else folder)
             if self._passes is not None:
                 self._passes |= passes(folder)
             return found
 
-    def _executed(self, program: Program, arguments: Sequence[Array], dump: Path | None) -> Outputs:
+    def _executed(self, program: Program, sets: Sequence[Sequence[Array]], dump: Path | None) -> list[Outputs]:
         options = self.settings.options
         compiled = cpu.compile(self.worker, program.payload, program.kind, options, dump=dump)
         try:
             self._features.update(reached(parse_module(compiled.hlo, source="an optimized batch")))
-            first = cpu.run(self.worker, compiled, arguments)
-            return first, cpu.run(self.worker, compiled, arguments)
+            return [
+                (cpu.run(self.worker, compiled, arguments), cpu.run(self.worker, compiled, arguments))
+                for arguments in sets
+            ]
         finally:
             self.worker.release(compiled)
 
-    def _evaluated(self, program: Program, arguments: Sequence[Array], dump: Path | None) -> Outputs:
+    def _evaluated(self, program: Program, sets: Sequence[Sequence[Array]], dump: Path | None) -> list[Outputs]:
         generation = api.generation_of(self.request.target)
         assert generation is not None  # a target that is executed is another
         evaluated = Evaluated(self.worker, program, self.settings, generation, self.request.flags, dump=dump)
-        found = evaluated.outputs(arguments, self.settings.options, {}, lambda _: None, twice=False)
+        options = self.settings.options
+        found = [evaluated.outputs(arguments, options, {}, lambda _: None, twice=False) for arguments in sets]
         assert evaluated.own is not None  # it has just been evaluated
         self._features.update(reached(evaluated.own.module))
         return found
 
-    def _screened(
-        self, member: Member, program: Program, arguments: list[Array], outputs: tuple[list[Array], list[Array]]
-    ) -> Row | None:
+    def _screened(self, member: Member, program: Program, given: Given, outputs: Outputs) -> Row | None:
         """The row where nothing is wrong, or nothing can be said; None where it is to be looked at alone."""
+        inputs, arguments = given
         if api.generation_of(self.request.target) is None:
             target = Ran(self.worker, program, known=outputs, options=self.settings.options)
-            case = judge(program, arguments, member.inputs, target, self.settings)
+            case = judge(program, arguments, inputs, target, self.settings)
             target.close()
             assert case is not None
+            self._note(case.why)
             return None if case.verdict in FINDINGS else _row(member, case.verdict, case.why, outputs[0])
         assert program.module is not None
         try:
@@ -226,12 +252,15 @@ class Screen:
         return _row(member, Verdict.AGREE, "", outputs[0])
 
     def _alone(
-        self, member: Member, program: Program, arguments: Sequence[Array], suspected: bool = False
+        self, member: Member, program: Program, given: Sequence[Given], suspected: bool = False
     ) -> tuple[list[Row], list[Suspect]]:
         """Its own compilation, in a fresh process. suspected: whether it was wrong in the batch."""
-        case = judged_alone(program, arguments, member.inputs, self.request)
-        if case.verdict is Verdict.UNVERIFIED:  # once more: a worker may have been killed
-            case = judged_alone(program, arguments, member.inputs, self.request)
+        for inputs, arguments in given:
+            case = judged_alone(program, arguments, inputs, self.request)
+            if KILLED in case.why:
+                case = judged_alone(program, arguments, inputs, self.request)
+            if case.verdict in FINDINGS:
+                break
         if case.verdict is Verdict.AGREE and suspected:
             return [_row(member, Verdict.UNVERIFIED, "wrong in a batch, and right alone: not followed")], []
         row = _row(member, case.verdict, case.why, klass=str(case.klass or ""))
@@ -248,10 +277,24 @@ def seen_alone(member: Member, wide: bool, request: api.Request) -> tuple[Suspec
         except (NotLowered, UserFileError, RequestRefused) as error:
             raise ProgramError(f"program {member.number} does not lower: {one_line(str(error))}") from error
         toolchain = api.words(versions)
-    assert program.module is not None
-    arguments = generate(program.module, member.number, member.inputs)
-    case = judged_alone(program, arguments, member.inputs, request)
+    for inputs, arguments in _given(member, program):
+        case = judged_alone(program, arguments, inputs, request)
+        if case.verdict in FINDINGS:
+            break
     return Suspect(member, program, tuple(arguments), case), toolchain
+
+
+def _given(member: Member, program: Program) -> Iterator[Given]:
+    """Arguments of each of its classes, but those that are the same as of the first. Raises AssayError where there are
+    none.
+    """
+    assert program.module is not None
+    first: list[Array] | None = None
+    for inputs in member.inputs:
+        arguments = generate(program.module, member.number, inputs)
+        if first is None or any(a.tobytes() != b.tobytes() for a, b in zip(arguments, first, strict=True)):
+            yield inputs, arguments
+        first = arguments if first is None else first
 
 
 def judged_alone(program: Program, arguments: Sequence[Array], inputs: str, request: api.Request) -> CaseResult:

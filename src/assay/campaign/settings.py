@@ -19,8 +19,11 @@ from assay.generate.programs import from_template
 from assay.generate.template import Template
 from assay.generate.template_file import find, names, parse
 
-INPUTS = ("normal", "small-integers", "normal", "stamps", "ties", "edges", "log-uniform")
-"""Classes of the values that programs are run on, by turns."""
+ORDINARY = ("normal", "small-integers", "normal", "stamps")
+SPECIAL = ("edges", "log-uniform", "ties")
+"""Classes of the values that programs are run on: of each of these two lists one, by turns. A compilation takes several
+times as long as a run and the evaluation of what is right.
+"""
 WIDE_EVERY = 6
 """One batch in so many has 64-bit types."""
 TEMPLATED_EVERY = 8
@@ -106,7 +109,8 @@ class Members:
             choices = _changed(own, self._parents(batch // settings.epoch)) or (0, number)
             made = generated(grammar, key, operations, choices)
         name = template.name if template is not None else ""
-        return Member(number, made.plan, INPUTS[number % len(INPUTS)], made.choices, operations, name)
+        inputs = tuple(classes[number % len(classes)] for classes in (ORDINARY, SPECIAL))
+        return Member(number, made.plan, inputs, made.choices, operations, name)
 
     def _template(self, own: Random, number: int) -> Template | None:
         if self._templates:

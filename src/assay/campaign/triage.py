@@ -10,7 +10,7 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -53,6 +53,10 @@ LEAST_S = 5.0
 """Seconds of a reduction below which it is not begun."""
 
 
+HANG_S = 20.0
+"""Seconds of a request that hung before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Triaged:
     """finding: None where there is none to store, and `why` says so. early: what it is called before it is reduced, so
@@ -89,6 +93,8 @@ def triage(
     start = time.monotonic()
     member, module = suspect.member, suspect.program.module
     assert module is not None
+    if suspect.case.verdict is Verdict.HANG:  # it was waited for, alone; each look costs what is waited now
+        request = replace(request, timeout_s=min(request.timeout_s, HANG_S))
     with Still.open(request, jobs=1) as still:
         shown = still(module, suspect.arguments)
         if shown is None:

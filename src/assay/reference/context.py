@@ -256,7 +256,7 @@ class Context:
         return settled(dtype, self._flushed(dtype, moved), None, und, self.policy)
 
     def _flushed(self, dtype: DType, results: Array) -> Array:
-        """Results of a sampled run with subnormal ones zero, or some of them: an error drawn makes none exactly that."""
+        """Results of a sampled run, those subnormal or some of them zero: an error drawn makes none exactly that."""
         if not flushes(self.policy, dtype):
             return results
         least = smallest_normal(dtype)
