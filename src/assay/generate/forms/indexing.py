@@ -184,7 +184,9 @@ def _scatter(site: Site, out: Type) -> Made | None:
     dims = [d if at in places else next(free) for at, d in enumerate(dims)]
     name = draw.pick(("scatter_add", "scatter_min", "scatter_max")) if out.dtype[0] != "c" else "scatter_add"
     numbers = f"lax.ScatterDimensionNumbers({tuple_text(places)}, {tuple_text(inserted)}, {tuple_text(mapped)})"
-    indices = Type(index_type(site), (*batch, len(mapped)))
+    narrow = any(out.dims[i] > limits("s8")[1] for i in mapped) and draw.chance(0.4)
+    dtype = site.grammar.dtype(draw, ("s8", "u8")) if narrow else index_type(site)
+    indices = Type(dtype, (*batch, len(mapped)))
     mode = f"lax.GatherScatterMode.{draw.pick(('CLIP', 'FILL_OR_DROP'))}"
     operands = (Hole(out), Hole(indices), Hole(out.shaped(tuple(dims))))
     return Made(operands, f"lax.{name}({{0}}, {{1}}, {{2}}, {numbers}, mode={mode})")

@@ -155,6 +155,8 @@ def _pad(site: Site, out: Type) -> Made | None:
     if all(c == (0, 0, 0) for c in config) and site.draw.chance(0.8):
         return None
     operand = Hole(out.shaped(tuple(dims)))
+    if site.draw.chance(0.4):  # as most padding is, and as a sum's window adds it
+        return Made((operand,), f"lax.pad({{0}}, {number(0, out.dtype)}, {config})")
     if site.draw.chance(0.7):
         return Made((operand,), f"lax.pad({{0}}, {scalar(site.draw, out.dtype)}, {config})")
     return Made((operand, Hole(Type(out.dtype))), f"lax.pad({{0}}, {{1}}, {config})")
