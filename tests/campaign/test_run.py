@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import random
@@ -9,17 +11,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from assay.campaign import api, run
 from assay.campaign.api import Options, Watch, fuzz
+from assay.campaign.lanes import Gone, Lanes
 from assay.campaign.run import Progress
 from assay.campaign.settings import Settings
 from assay.campaign.triage import Limits
-from assay.errors import InputError
+from assay.errors import InputError, StoreError, ToolchainError
 from assay.oracle.verdict import Verdict
+from assay.report.campaign import as_json, exit_code, show
 from assay.store.api import open_store
 
 WRONG = Path(__file__).parents[1] / "checking" / "wrong_compilers.py"
@@ -62,15 +69,129 @@ def test_a_wrong_compiler_is_found_reduced_tested_and_stored_once(
 
 def test_progress_is_the_same_after_a_round_trip() -> None:
     progress = Progress({0, 1, 2, 5}, corpus=[(1, (4, 5))], reached={"add f32": 1.0}, waiting={5: [("dot f32", (1,))]})
+    progress.suspects = {41: False, 17: True}
     progress.tally.verdicts[Verdict.AGREE] = 7
     progress.told["enough of its kind"] = 2
-    again = Progress.of(json.loads(json.dumps(progress.as_dict())))
-    assert again == progress
+    data = json.loads(json.dumps(progress.as_dict()))
+    assert Progress.of(data) == progress
+    del data["suspects"]  # as a campaign of an earlier assay has it
+    assert Progress.of(data) == replace(progress, suspects={})
 
 
 def test_no_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--time 1h, or --programs"):
         fuzz([settings()], str(tmp_path), Options(), QUIET)
+
+
+@needs_passes
+def test_what_is_not_followed_in_time_is_noted_told_and_followed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WRONG_PASS", "minus")
+    monkeypatch.setattr(run, "AFTER_S", 1e6)  # so there is never time for a triage
+    wrong = settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
+    other = replace(wrong, seed=2)
+    options = Options(time_s=600, programs=8, jobs=1, limits=Limits(reduce_s=10, kept=1))
+    start = time.monotonic()
+    (report,) = fuzz([wrong], str(tmp_path), options, QUIET)
+    assert time.monotonic() - start < 300, "it does not wait for the end with nothing to do"
+    assert report.left == report.verdicts[str(Verdict.MISMATCH)] >= 1
+    assert (report.programs, report.found, exit_code([report])) == (8, (), 2)
+    assert json.loads(as_json([report]))["campaigns"][0]["left"] == report.left
+    console = Console(file=io.StringIO(), width=100)
+    show([report], console)
+    said = console.file.getvalue()
+    assert "NOTHING STORED YET" in said
+    assert f"{report.left} wrong program" in said
+    assert "go on with --resume" in said
+    (again,) = fuzz([wrong], str(tmp_path), Options(programs=8, jobs=1, resume=True, limits=options.limits), QUIET)
+    assert again.verdicts == report.verdicts, "no program was judged again"
+    assert (again.left, exit_code([again])) == (0, 1)
+    with open_store(tmp_path) as store:
+        (finding,) = store.findings()
+        assert store.count(finding.bucket) == report.left
+        assert json.loads(store.read(finding, "report.json"))["case"]["verdict"] == "mismatch"
+    # Two by turns: what one turn leaves goes on in the next.
+    monkeypatch.setattr(run, "AFTER_S", 0.0)
+    monkeypatch.setattr(api, "TURN_S", 1.0)
+    more = replace(options, programs=16, resume=True)
+    both = fuzz([wrong, other], str(tmp_path), more, QUIET)
+    assert [(one.left, one.programs) for one in both] == [(0, 16), (0, 16)]
+
+
+def test_the_end_is_kept_whatever_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "GRACE_S", 1.0)
+    with open_store(tmp_path) as store, Lanes(2) as lanes:
+        loop = run.Loop(settings(), store, 16)
+        loop.progress.suspects = {3: False, 4: True}
+        monkeypatch.setattr(run.Loop, "_work", lambda self, task: (time.sleep, (1000,)))
+        monkeypatch.setattr(run, "AFTER_S", 0.0)
+        monkeypatch.setattr(run, "LEAST_S", 0.0)
+        loop.end = loop.deadline = time.monotonic() + 1
+        start = time.monotonic()
+        assert list(loop.run(lanes, lambda progress: None)) == []
+        assert 1.9 < time.monotonic() - start < 20
+        assert loop.progress.suspects == {3: False, 4: True}
+        assert loop.progress.done == set()
+
+
+def test_a_reduction_ends_in_time() -> None:
+    limits = Limits(reduce_s=100, loud_s=20)
+    assert (limits.budget_s(loud=False), limits.budget_s(loud=True)) == (100, 20)
+    soon = replace(limits, until=time.monotonic() + 30)
+    assert 25 < soon.budget_s(loud=False) <= 30
+    assert soon.budget_s(loud=True) == 20
+    assert replace(limits, until=time.monotonic() - 1).budget_s(loud=True) < 0
+
+
+def test_what_goes_first() -> None:
+    loop = run.Loop.__new__(run.Loop)
+    loop.progress = Progress(suspects={1: True, 2: False, 3: False, 4: True})
+    loop._running, loop._late, loop._again, loop._quiet = {}, {3}, run.deque([7]), 0
+    loop.deadline = loop.end = None
+    numbers = iter([*range(10, 17), None])
+    order = []
+    while (task := loop._next(numbers)) is not None:
+        order.append((task.number, task.triage))
+        if task.triage:
+            del loop.progress.suspects[task.number]
+    batches = [(number, False) for number in (7, *range(10, 17))]
+    assert order == [(2, True), *batches, (1, True), (4, True)], "4: while an epoch has to end first"
+    assert loop.progress.suspects == {3: False}
+
+
+def test_what_is_lost_is_done_again_and_then_told(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        loop = run.Loop(settings(), store, 16)
+        loop.progress.suspects = {3: False}
+        batch, suspect = run.Task(1, triage=False), run.Task(3, triage=True)
+        for _ in range(run.TRIES - 1):
+            loop._lost(batch, Gone())
+            loop._lost(suspect, Gone())
+        assert list(loop._again) == [1] * (run.TRIES - 1)
+        assert (loop.progress.done, loop.progress.suspects) == (set(), {3: False})
+        loop._lost(batch, Gone())
+        loop._lost(suspect, Gone())
+        assert loop.progress.tally.verdicts == {Verdict.UNVERIFIED: 8}
+        assert (loop.progress.done, loop.progress.suspects) == ({1}, {})
+        assert loop.progress.told.total() == 1
+        assert Progress.of(store.campaign(1, settings().as_dict()).progress) == loop.progress
+        slow = run.Task(0, triage=False)
+        for _ in range(run.SLOW_TRIES):
+            loop._lost(slow, TimeoutError())
+        assert loop.progress.done == {0, 1}
+        for _ in range(run.TRIES - 1):
+            loop._lost(run.Task(2, triage=False), ToolchainError("no server"))
+        with pytest.raises(ToolchainError, match="no server"):
+            loop._lost(run.Task(2, triage=False), ToolchainError("no server"))
+
+
+def test_a_full_disk_for_temporary_files_ends_it() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/tmp/x")
+    with pytest.raises(StoreError, match="/tmp/x: No space left on device; make room"):
+        run.refuse_full_disk(full)
+    run.refuse_full_disk(OSError(errno.ENOENT, "no such file"))
+    run.refuse_full_disk(ValueError("else"))
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def refuse_full_disk(error: Exception) -> None:
     """Raises StoreError where there is no room for temporary files: no later program would fare better."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = error.filename or tempfile.gettempdir()
-        raise StoreError(f"{where}: {error.strerror}; make room, and go on with --resume") from error
+        raise StoreError(f"{where}: {error.strerror}; make room") from error
 
 
 def fault(error: Exception) -> str:

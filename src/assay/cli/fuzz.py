@@ -16,7 +16,7 @@ from assay.checking.api import TARGETS
 from assay.cli.options import Flag, Json, Option, flags_of, options_of, seconds_of
 from assay.cli.output import deliver, refuse_json
 from assay.cli.progress import Progress as Lines
-from assay.errors import InputError
+from assay.errors import InputError, StoreError
 from assay.oracle.verdict import FINDINGS, Verdict
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def command(
     """Generate programs, compile them, check every result against the reference, and trace, reduce and store what is
     wrong.
 
-    Exit code 0: nothing found. 1: a finding. 2: nothing could be judged.
+    Exit code 0: nothing found. 1: a finding. 2: nothing could be judged, or what is wrong is still to be followed.
     """
     if list_ops:
         _list()
@@ -91,7 +91,13 @@ def command(
     ]
     options = api.Options(None if time_ is None else seconds_of(time_), programs, jobs, resume)
     with Board() as board:
-        reports = api.fuzz(campaigns, store, options, api.Watch(board.begin, board.row, board.found))
+        try:
+            reports = api.fuzz(campaigns, store, options, api.Watch(board.begin, board.row, board.found))
+        except KeyboardInterrupt:
+            board.interrupted()
+            raise typer.Exit(130) from None
+        except StoreError as error:
+            raise StoreError(f"{error}{'; go on with --resume' if board.begun else ''}") from error
     deliver(json, lambda: as_json(reports), lambda console: show(reports, console))
     raise typer.Exit(exit_code(reports))
 
@@ -125,6 +131,10 @@ def _list() -> None:
     console().print(table)
 
 
+def _counted(count: int, noun: str, more: str = "") -> str:
+    return f"{count} {noun}{'s' * (count != 1)}{more}"
+
+
 class Board:
     """How far a campaign is, on standard error: a table on a terminal, elsewhere a line now and then."""
 
@@ -132,7 +142,8 @@ class Board:
         self._lines = Lines()
         self._live: Live | None = None
         self._title = ""
-        self._first = self._second = 0.0
+        self._first = 0.0
+        self.begun: dict[str, Progress] = {}  # by target
         self._start = self._told = time.monotonic()
 
     def __enter__(self) -> Board:
@@ -149,6 +160,7 @@ class Board:
         self._lines.step("")
         self._title = f"{settings.target}, seed {settings.seed}"
         self._first, self._start = progress.tally.total, time.monotonic()
+        self.begun[settings.target] = progress
         if self._lines.console.is_terminal:
             self._live = Live(self._table(progress), console=self._lines.console, refresh_per_second=4, transient=True)
             self._live.start()
@@ -166,6 +178,19 @@ class Board:
         wrong = f"{finding.outside} of {finding.elements} elements" if finding.outside else finding.why
         self._print(f"{self._title}: {finding.klass or finding.verdict} {where} ({wrong}): {finding.id}")
 
+    def interrupted(self) -> None:
+        """Says what is kept."""
+        self._end()
+        self._lines.step("")
+        if not self.begun:
+            self._print("interrupted")
+            return
+        kept = self.begun.values()
+        programs, found = sum(p.tally.total for p in kept), sum(len(p.found) for p in kept)
+        left = _counted(sum(len(p.suspects) for p in kept), "wrong program", " to follow")
+        what = f"{_counted(programs, 'program')}, {_counted(found, 'finding')} and {left} are kept"
+        self._print(f"interrupted; {what}: go on with --resume")
+
     def _print(self, text: str) -> None:
         self._lines.console.print(f"assay: {text}", markup=False, soft_wrap=True)
 
@@ -173,7 +198,8 @@ class Board:
         counts = progress.tally.verdicts
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
         total, stored = progress.tally.total, len(progress.found)
-        return f"{total} programs: {said or 'none yet'}; {self._pace(progress)}; {stored} stored"
+        waiting = f", {len(progress.suspects)} to follow" if progress.suspects else ""
+        return f"{total} programs: {said or 'none yet'}; {self._pace(progress)}; {stored} stored{waiting}"
 
     def _pace(self, progress: Progress) -> str:
         seconds = time.monotonic() - self._start
@@ -189,6 +215,8 @@ class Board:
         for why, count in progress.tally.reasons.most_common(3):
             table.add_row("", f"{count}  {why}", style="dim")
         table.add_row("stored", f"{len(progress.found)} in {len({b for _, _, b in progress.found})} buckets")
+        if progress.suspects:
+            table.add_row("to follow", str(len(progress.suspects)))
         table.add_row("reached", f"{len(progress.reached)} features, {len(progress.passes)} passes")
         return table
 

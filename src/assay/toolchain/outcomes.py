@@ -130,6 +130,10 @@ def _told(request: str) -> str:
     return "compile" if request == "compile_for_tpu" else request
 
 
+KILLED = "killed by the system, probably out of memory"
+"""Of a process that neither its program nor its host ended."""
+
+
 class WorkerDied(Exception):
     """The worker's process ended, or was ended, during `request`. The Worker is usable again; its handles are not.
 

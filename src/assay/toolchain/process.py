@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from assay.errors import ToolchainError
-from assay.toolchain.outcomes import WorkerDied, one_line
+from assay.toolchain.outcomes import KILLED, WorkerDied, one_line
 from assay.toolchain.worker.wire import frame
 
 WORKER = Path(__file__).with_name("worker")
@@ -308,7 +308,7 @@ class Process:
             chunk = self._control.recv(4096)
             if not chunk:
                 child.log.drain()
-                raise WorkerDied("crash", request, None, None, child.log.lines(), "the worker's fork server ended too")
+                raise WorkerDied("resource", request, None, None, child.log.lines(), f"its fork server was {KILLED}")
             self._pending += chunk
         while b"\n" in self._pending:
             line, _, self._pending = self._pending.partition(b"\n")
@@ -322,7 +322,7 @@ class Process:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         name = signal.Signals(number).name if number is not None else None
         if number == signal.SIGKILL:  # not by us: that is how the kernel's out-of-memory killer ends it
-            return WorkerDied("resource", request, number, name, lines, "killed by the system, probably out of memory")
+            return WorkerDied("resource", request, number, name, lines, KILLED)
         if any(word in line for line in lines for word in EXHAUSTED):
             return WorkerDied("resource", request, number, name, lines, f"out of memory, then {name or 'exit'}")
         unknown = [line for line in lines if "Unknown flag" in line]
