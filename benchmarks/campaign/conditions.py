@@ -168,8 +168,11 @@ def places(module: Module, fault: Fault) -> list[Place]:
 
 
 def _sites(module: Module) -> Iterator[Site]:
-    fused = {name for c in module.computations for i in c.instructions if i.opcode == "fusion" for name in called(i)}
-    for computation in reachable(module):
+    """All but those in a library's fusions (kCustom): what it has no kernel of, XLA:CPU refuses as it runs."""
+    calls = [i for c in module.computations for i in c.instructions if i.opcode == "fusion"]
+    fused = {name for i in calls for name in called(i)}
+    library = {name for i in calls if i.attributes.get("kind") == "kCustom" for name in called(i)}
+    for computation in (c for c in reachable(module) if c.name not in library):
         alive = live(computation)
         uses: dict[str, int] = {}
         for i in computation.instructions:
