@@ -23,7 +23,7 @@ from assay.campaign.api import Options, Watch, fuzz
 from assay.campaign.lanes import Gone, Lanes
 from assay.campaign.run import Progress
 from assay.campaign.settings import Settings
-from assay.campaign.triage import Limits
+from assay.campaign.triage import LEAST_S, Limits
 from assay.errors import InputError, StoreError, ToolchainError
 from assay.oracle.verdict import Verdict
 from assay.report.campaign import as_json, exit_code, show
@@ -139,9 +139,10 @@ def test_a_reduction_ends_in_time() -> None:
     limits = Limits(reduce_s=100, loud_s=20)
     assert (limits.budget_s(loud=False), limits.budget_s(loud=True)) == (100, 20)
     soon = replace(limits, until=time.monotonic() + 30)
-    assert 25 < soon.budget_s(loud=False) <= 30
+    assert 25 < (soon.budget_s(loud=False) or 0) <= 30
     assert soon.budget_s(loud=True) == 20
-    assert replace(limits, until=time.monotonic() - 1).budget_s(loud=True) < 0
+    assert replace(limits, until=time.monotonic() + LEAST_S - 1).budget_s(loud=True) is None
+    assert replace(limits, reduce_s=1.0).budget_s(loud=False) == 1
 
 
 def test_what_goes_first() -> None:

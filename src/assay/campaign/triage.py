@@ -43,14 +43,17 @@ class Limits:
     kept: int = 3
     until: float | None = None
 
-    def budget_s(self, loud: bool) -> float:
-        """What is left for making a program small."""
+    def budget_s(self, loud: bool) -> float | None:
+        """For making a program small; None where too little is left to begin with."""
         budget = self.loud_s if loud else self.reduce_s
-        return budget if self.until is None else min(budget, self.until - time.monotonic())
+        if self.until is None:
+            return budget
+        left = self.until - time.monotonic()
+        return None if left < LEAST_S else min(budget, left)
 
 
 LEAST_S = 5.0
-"""Seconds of a reduction below which it is not begun."""
+"""Seconds before `until` in which no reduction is begun."""
 
 
 HANG_S = 20.0
@@ -110,7 +113,7 @@ def triage(
             told = litmus(module, suspect.arguments, still.settings.policy).words
             return Triaged(member.number, early, why=f"the generator's fault: {told[0]}")
         budget = limits.budget_s(loud=shown.verdict in (Verdict.CRASH, Verdict.HANG))
-        if budget < LEAST_S:
+        if budget is None:
             return Triaged(member.number, early, late=True)
         reduced = reduce(module, suspect.arguments, still, budget_s=budget, jobs=1, step=step)
         again = still(reduced.module, reduced.arguments)
