@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process_with_another_hash
 def test_bytes_do_not_change_from_one_version_of_assay_or_numpy_to_the_next() -> None:
     # A change here breaks the replay of recorded seeds: say so in the notes of the release.
     assert wide("f32", (3,)).tolist() == [-0.49026334285736084, -0.0034489762037992477, -0.5369921326637268]
-    first = [kind for kind in CLASSES if kind != "sparse-integers"]  # which came later
+    first = [kind for kind in CLASSES if kind not in ("sparse-integers", "wild")]  # which came later
     drawn = [wide(name, (9, 9), kind=kind) for name in ("f32", "s32", "bf16", "u8") for kind in first]
     assert digest(drawn) == "2d3d4778f81412fe44c18b232fea2486012ab2134f52601cd11a293d2bb61f8a"
 
@@ -133,6 +133,17 @@ def test_log_uniform_covers_the_middle_half_of_the_exponents() -> None:
         assert values.max() <= math.sqrt(dtype.max) * 2
         assert values.min() >= 2.0 ** (dtype.min_exponent / 2)
         assert exponents.max() - exponents.min() >= 0.8 * (math.log2(dtype.max) - dtype.min_exponent) / 2 - 2
+
+
+def test_wild_values_are_of_all_exponents_whatever_the_program_can_use() -> None:
+    for dtype in FLOATS:
+        if dtype.mantissa:
+            values = wide(dtype.name, (4000,), Domain(low=-1.0, high=1.0, positive=True), kind="wild")
+            assert np.isfinite(values).all()
+            assert (values < 0).any()
+            assert np.abs(values).max() > dtype.max / 4
+            assert 0 < np.abs(values).min() < 4 * 2.0**dtype.min_exponent
+    assert (wide("s32", (500,), Domain(3, 9), kind="wild") >= 3).all()
 
 
 def test_small_integers_are_exact_in_every_type() -> None:

@@ -20,7 +20,7 @@ from assay.generate.template import Template
 from assay.generate.template_file import find, names, parse
 
 ORDINARY = ("normal", "small-integers", "normal", "stamps")
-SPECIAL = ("edges", "log-uniform", "ties")
+SPECIAL = ("edges", "log-uniform", "wild", "edges", "ties")
 """Classes of the values that programs are run on: of each of these two lists one, by turns. A compilation takes several
 times as long as a run and the evaluation of what is right.
 """

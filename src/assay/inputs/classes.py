@@ -207,6 +207,17 @@ def _edges(rng: Generator, want: Want) -> Array:
     return np.where(rng.integers(0, 2, want.count) == 1, chosen, plain.astype(chosen.dtype))
 
 
+def _wild(rng: Generator, want: Want) -> Array:
+    """All magnitudes that the type has, whatever the program makes of them: on the way results overflow and vanish."""
+    dtype = want.dtype
+    if not dtype.is_float or not dtype.mantissa or want.domain.steps:
+        return _log_uniform(rng, want)
+    least, greatest = dtype.min_exponent, int(np.frexp(dtype.max)[1]) - 1
+    exponent = rng.integers(least, greatest, want.count, np.int64, endpoint=True)
+    values = np.ldexp(1.0 + rng.random(want.count), exponent)
+    return np.minimum(values, dtype.max) * (rng.integers(0, 2, want.count) * 2.0 - 1.0)
+
+
 def _wide(shape: ArrayShape, domain: Domain) -> Span:
     dtype = shape.dtype
     if not dtype.is_float:
@@ -248,6 +259,7 @@ BOXES: dict[str, Box] = {
     "zeros":           ordinary,
     "ties":            _few(3),
     "edges":           ordinary,
+    "wild":            _wide,
 }  # fmt: skip
 """Where the elements of each class lie; of `edges` those that are ordinary, of `zeros` what takes the place of one that
 cannot be."""
@@ -255,7 +267,7 @@ cannot be."""
 GRIDDED = frozenset(("small-integers", "sparse-integers", "stamps", "ties"))
 """Classes of few distinct numbers, or whole ones."""
 
-MEANT = frozenset(("edges", "zeros"))
+MEANT = frozenset(("edges", "wild", "zeros"))
 """Classes that are to show what becomes of NaN, infinities and zeros: they keep them wherever the type has them."""
 
 CLASSES: dict[str, Draw] = {
@@ -267,6 +279,7 @@ CLASSES: dict[str, Draw] = {
     "zeros":          _zeros,
     "ties":           _ties,
     "edges":          _edges,
+    "wild":           _wild,
 }  # fmt: skip
 
 
