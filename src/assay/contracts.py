@@ -253,6 +253,12 @@ DEFINED = (
     Defined(("convert",), "an integer that does not fit", "it wraps", "XLA's hlo_evaluator.cc; jax.lax.convert"),
     Defined(("divide", "remainder"), "a float divided by zero", "as IEEE 754 says", f"{STABLEHLO}#divide"),
     Defined(("add", "subtract", "multiply"), "integers that overflow", "they wrap", f"{STABLEHLO}#add"),
+    Defined(
+        ("bitcast-convert",), "a constant that is a NaN", "the bits that it is written with", "xla_data.proto, Literal"
+    ),
+    Defined(
+        ("scatter",), "an update that its body does not read", "the body is applied as often", f"{STABLEHLO}#scatter"
+    ),
     Defined(("clamp",), "a lower bound above the upper", "minimum(maximum(x, low), high)", f"{STABLEHLO}#clamp"),
     Defined(("pad",), "negative padding", "elements are cut off", f"{XLA}#pad"),
 )

@@ -323,6 +323,7 @@ PICKS = """pick {
 }
 """
 TWISTED = PICKS.replace("select(ge, i, j)", "select(ge, j, i)")
+LEAST_PICKED = PICKS.replace("compare(a, b)", "compare(b, a)")  # b >= a picks a
 
 
 @pytest.mark.parametrize(
@@ -330,7 +331,9 @@ TWISTED = PICKS.replace("select(ge, i, j)", "select(ge, j, i)")
     [
         (PICKS, [3, 1, 2, 0], {}),
         (PICKS, [3, 1, 3, 0], {"commutative-body": BROKEN}),  # which of two equal ones
-        (PICKS, [3, -np.inf, 2, 0], {"commutative-body": BROKEN, "neutral-init": BROKEN}),
+        (PICKS, [3, 1, 1, 0], {}),  # which are not picked
+        (PICKS, [3, -np.inf, 2, 0], {}),
+        (PICKS, [-np.inf] * 4, {"commutative-body": BROKEN, "neutral-init": BROKEN}),
         (PICKS, [3, np.nan, 2, 0], {"commutative-body": OPEN, "neutral-init": OPEN, "associative-body": OPEN}),
         (TWISTED, [3, 1, 2, 0], {"commutative-body": OPEN, "neutral-init": BROKEN, "associative-body": BROKEN}),
     ],
@@ -460,6 +463,141 @@ def test_what_rounding_leaves_open_is_undecided():
     for power, states in ((5.5, []), (np.log(256.0), [OPEN]), (5.6, [BROKEN])):
         found = litmus(module(entry), [floats(power)])
         assert [telling.state for telling in found.tellings] == states
+
+
+@pytest.mark.parametrize(("bodies", "start"), [(PICKS, "-inf"), (LEAST_PICKED, "inf")])
+def test_of_equal_ones_only_the_second_part_is_open_and_only_of_their_row(bodies, start):
+    entry = f"""x = f32[3,4] parameter(0)
+        i = f32[3,4] parameter(1)
+        low = f32[] constant({start})
+        z = f32[] constant(0)
+        ROOT r = (f32[3], f32[3]) reduce(x, i, low, z), dimensions={{1}}, to_apply=pick"""
+    x = np.array([[1, 7, 5, 7], [7, 1, 5, 2], [3, 3, 3, 3]], F32) * (1 if start == "-inf" else -1)
+    found = litmus(module(entry, bodies), [x, np.arange(12, dtype=F32).reshape(3, 4)])
+    assert [(t.contract.name, t.state, t.count, t.reaches) for t in found.tellings] == [
+        ("commutative-body", BROKEN, 2, True)
+    ]
+    assert found.tainted[0] is None
+    np.testing.assert_array_equal(found.tainted[1], [True, False, True])
+
+
+@pytest.mark.parametrize(
+    ("x", "open_"), [([1, 2, 1, 3], [0, 0, 0]), ([1, 1, 2, 2], [1, 0, 1]), ([4, 1, 1, 4], [0, 1, 0])]
+)
+def test_equal_ones_of_different_windows_are_no_matter(x, open_):
+    entry = """x = f32[4] parameter(0)
+        i = f32[4] parameter(1)
+        low = f32[] constant(-inf)
+        z = f32[] constant(0)
+        ROOT r = (f32[3], f32[3]) reduce-window(x, i, low, z), window={size=2}, to_apply=pick"""
+    found = litmus(module(entry, PICKS), [floats(*x), floats(4, 5, 6, 7)])
+    taint = found.tainted[1]
+    np.testing.assert_array_equal(np.zeros(3, bool) if taint is None else taint, np.array(open_, bool))
+
+
+LOG_OF_SUM = body(
+    "log_of_sum",
+    """d = f32[] subtract(a, b)
+  n = pred[] compare(d, d), direction=NE
+  s = f32[] add(a, b)
+  m = f32[] maximum(a, b)
+  l = f32[] abs(d)
+  k = f32[] negate(l)
+  e = f32[] exponential(k)
+  p = f32[] log-plus-one(e)
+  t = f32[] add(m, p)
+  ROOT r = f32[] select(n, s, t)""",
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "start", "told"),
+    [
+        (("", ""), "-inf", set()),
+        (("add(m, p)", "add(p, m)"), "-inf", set()),
+        (("", ""), "0", {"neutral-init"}),
+        (("maximum", "minimum"), "-inf", {"neutral-init", "associative-body", "commutative-body"}),
+        (("exponential(k)", "exponential(d)"), "-inf", {"neutral-init", "associative-body", "commutative-body"}),
+    ],
+)
+def test_the_logarithm_of_a_sum_of_exponentials_takes_any_order(changed, start, told):
+    bodies = LOG_OF_SUM.replace(*changed) if changed[0] else LOG_OF_SUM
+    entry = f"""x = f32[6] parameter(0)
+        i = f32[] constant({start})
+        ROOT r = f32[6] reduce-window(x, i), window={{size=6 pad=5_0}}, to_apply=log_of_sum"""
+    found = litmus(module(entry, bodies), [np.linspace(-2, 3, 6, dtype=F32)])
+    assert {telling.contract.name for telling in found.tellings} == told
+
+
+def test_the_logarithm_of_a_sum_is_what_jax_writes():
+    jax = pytest.importorskip("jax")
+    lowered = jax.jit(lambda x: jax.lax.cumlogsumexp(x)).lower(np.ones(4, F32))
+    found = litmus(parse_module(lowered.compiler_ir("hlo").as_hlo_text()), [floats(1, 2, -1, 3)])
+    assert found.words == ()
+    assert found.kept > 0
+
+
+def test_a_body_that_does_not_read_its_update_does_the_same_in_any_order():
+    for expression, state in (("negate(a)", KEPT), ("subtract(b, a)", OPEN)):
+        bodies = body("apply", f"ROOT r = f32[] {expression}")
+        assert litmus(module(scatter("apply"), bodies), [SIX, at(1, 3, 1), THREE]).state is state
+
+
+@pytest.mark.parametrize(("moved", "state"), [("broadcast(n), dimensions={}", KEPT), ("add(x, x)", BROKEN)])
+def test_the_bits_of_a_constant_are_known(moved, state):
+    entry = f"""x = f32[2] parameter(0)
+        n = f32[] constant(nan)
+        m = f32[2] {moved}
+        ROOT r = s32[2] bitcast-convert(m)"""
+    assert litmus(module(entry), [floats(np.nan, np.nan)]).state is state
+
+
+def test_one_execution_decides_what_the_bounds_of_all_leave_open():
+    """The exponential of log(256) is below or above 256, which u8 has not, as it is rounded; that of 5.5 never is."""
+    entry = "a = f32[1] parameter(0)\ne = f32[1] exponential(a)\nROOT r = u8[1] convert(e)"
+    states = [litmus(module(entry), [floats(np.log(256.0))], execution=k).state for k in range(20)]
+    assert set(states) == {KEPT, BROKEN}
+    assert states == [litmus(module(entry), [floats(np.log(256.0))], execution=k).state for k in range(20)]
+    assert all(litmus(module(entry), [floats(5.5)], execution=k).state is KEPT for k in range(3))
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
+    [
+        ("c = f32[2] clamp(low, k, high)\nROOT r = s8[2] convert(c)", KEPT),
+        ("c = f32[2] clamp(low, k, high)\nROOT r = u8[2] convert(c)", OPEN),
+        ("ROOT r = s32[2] bitcast-convert(k)", KEPT),
+        ("ROOT r = s32[2] bitcast-convert(q)", OPEN),
+        (
+            "n = pred[2] compare(q, q), direction=NE\nz = f32[2] select(n, o, q)\nROOT r = s32[2] bitcast-convert(z)",
+            KEPT,
+        ),
+        ("i = s32[2] bitcast-convert(k)\nROOT r = s32[2] shift-left(seven, i)", OPEN),
+        ("i = s32[2] convert(h)\nj = s32[2] and(i, seven)\nROOT r = s32[2] shift-left(seven, j)", KEPT),
+        ("i = s32[2] convert(h)\nROOT r = s32[2] shift-left(seven, i)", OPEN),
+        ("i = s32[2] convert(h)\nj = s32[2] maximum(i, seven)\nROOT r = s32[2] divide(seven, j)", KEPT),
+        ("i = s32[2] convert(h)\nROOT r = s32[2] divide(seven, i)", OPEN),
+        ("i = s32[2] convert(h)\nj = s32[2] maximum(i, seven)\nROOT r = s32[2] power(seven, j)", KEPT),
+        ("i = s32[2] convert(h)\nROOT r = s32[2] power(seven, i)", OPEN),
+    ],
+)
+def test_what_keeps_a_value_in_range_whatever_it_is(lines, state):
+    """The exponential of 0 is 1 but for rounding, so its floor is 0 or 1: h is -300 or 0, k -600 or -300, q the
+    logarithm of h.
+    """
+    entry = f"""x = f32[2] parameter(0)
+        low = f32[2] constant({{-100, -100}})
+        high = f32[2] constant({{100, 100}})
+        seven = s32[2] constant({{7, 7}})
+        y = f32[2] exponential(x)
+        o = f32[2] constant({{300, 300}})
+        f = f32[2] floor(y)
+        g = f32[2] multiply(f, o)
+        h = f32[2] subtract(g, o)
+        k = f32[2] subtract(h, o)
+        q = f32[2] log(h)
+        {lines}"""
+    assert litmus(module(entry), [floats(0, 0)]).state is state
 
 
 def test_it_clears_a_mismatch_that_lies_elsewhere():

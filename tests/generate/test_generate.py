@@ -16,12 +16,14 @@ from printed import assert_typed, loaded
 
 from assay.errors import InputError
 from assay.generate import NAMES, Plan, for_target, generated
+from assay.generate.draw import Draw, generator
 from assay.generate.grammar import TILED, limited
+from assay.generate.leaves import constant
 from assay.generate.plan import Node
 from assay.generate.source import function, together
 from assay.generate.tour import pairs
 from assay.generate.types import Type
-from assay.generate.watched import watched
+from assay.generate.watched import chances, watched
 from assay.hlo.parse import parse_module
 from assay.inputs.generate import generate
 
@@ -155,6 +157,35 @@ def test_a_program_shows_what_it_computes() -> None:
             alike += bool(several) and all((r == r.flat[0]).all() for r in several)
     assert finite >= len(plans) - 1
     assert alike <= 1
+
+
+def test_how_likely_values_differ() -> None:
+    row, number = Type("f32", (8,)), Type("pred")
+    parameters = (Node(row, ""), Node(number, ""), Node(row.of("pred"), ""))
+
+    def last(*nodes: Node) -> float:
+        return chances(Plan((*parameters, *nodes), (0, 1, 2), (2 + len(nodes),)))[-1]
+
+    zero, one = Node(row, "constant", (), "zeros"), Node(row, "constant", (), "ones")
+    assert last(zero, one, Node(row, "select", (1, 3, 4), "")) == 0  # the whole of either
+    assert 0.4 < last(zero, one, Node(row, "select", (2, 3, 4), "")) < 0.7
+    assert last(zero, Node(row, "select", (2, 3, 3), "")) == 0
+    assert 0.4 < last(zero, Node(row, "select", (1, 0, 3), "")) < 0.6
+    assert last(zero, Node(row, "select", (2, 0, 3), "")) > 0.9
+    sine = Node(row, "sin", (0,), "")
+    reads = Plan((Node(row, ""), Node(row, ""), sine), (0, 1), (2,))
+    leaves_alone = Plan((Node(row, ""), Node(row, ""), Node(row, "sin", (1,), "")), (0, 1), (2,))
+    assert last(Node(row, "grad", (0, 0), "", (reads,))) > 0.7
+    assert last(Node(row, "grad", (0, 0), "", (leaves_alone,))) == 0
+
+
+def test_an_iota_counts_along_more_than_one() -> None:
+    draws = Draw(generator("iota"))
+    made = [constant(draws, Type("s32", (1, 5, 1))) for _ in range(2000)]
+    axes = [text[-2] for form, text in made if form == "iota"]
+    assert len(axes) > 400
+    assert axes.count("1") > 0.9 * len(axes)
+    assert {"0", "2"} & set(axes)  # now and then that too
 
 
 def test_one_more_result_where_a_program_would_hide_what_it_computes() -> None:

@@ -288,3 +288,34 @@ def test_real_modules_keep_what_is_claimed_of_them() -> None:
         assert broken == []
         seen += 1
     assert seen >= 3
+
+
+@pytest.mark.parametrize(
+    ("direction", "operands", "nan"),
+    [
+        ("NE", "z, x", False),
+        ("EQ", "x, z", False),
+        ("NE", "x, z", True),
+        ("EQ", "z, x", True),
+        ("NE", "z, y", True),
+        ("NE", "y, x", True),
+        ("LT", "z, x", True),
+    ],
+)
+def test_a_select_by_whether_a_value_is_a_number_leaves_no_nan_of_it(direction: str, operands: str, nan: bool) -> None:
+    module = parse_module(f"""HloModule m
+ENTRY e {{
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  c = f32[] constant(0)
+  z = f32[4] broadcast(c), dimensions={{}}
+  p = pred[4] compare(x, x), direction={direction}
+  ROOT r = f32[4] select(p, {operands})
+}}""")
+    arguments: list[Array] = [
+        np.array([np.nan, np.inf, 1, -2], np.float32),
+        np.array([1, np.nan, np.nan, 2], np.float32),
+    ]
+    assert broken_claims(module, arguments) == []
+    walk = Walk.of(flatten(module))
+    assert walk.forward([span_of(a) for a in arguments]).spans[walk.flat.roots[0]].nan is nan

@@ -51,11 +51,17 @@ def scalar(draw: Draw, dtype: str) -> str:
     return number(value(draw, dtype), dtype)
 
 
+def counted(draw: Draw, type_: Type) -> int:
+    """The dimension of an iota: seldom one of a single element, along which it is zero."""
+    long = [i for i, dim in enumerate(type_.dims) if dim != 1]
+    return draw.below(type_.rank) if not long or draw.chance(ABSORBING) else draw.pick(long)
+
+
 def constant(draw: Draw, type_: Type) -> tuple[str, str]:
     """(form, expression) of a value that no parameter has a part in."""
     if type_.rank and type_.dtype != "pred" and draw.chance(0.3):
         # A narrow type's iota may wrap around: that is what XLA says it does.
-        axis = draw.below(type_.rank)
+        axis = counted(draw, type_)
         return "iota", f"lax.broadcasted_iota({python(type_.dtype)}, {tuple_text(type_.dims)}, {axis})"
     if type_.rank and 0 < type_.size <= 12 and draw.chance(0.4):
         values = ", ".join(value(draw, type_.dtype) for _ in range(type_.size))

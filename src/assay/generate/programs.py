@@ -13,7 +13,7 @@ from assay.generate.template import Template, planned
 from assay.generate.tour import drawn
 from assay.generate.watched import watched
 
-HIDDEN = 0.3
+HIDDEN = 0.15
 """How likely a program may be to show nothing of what it computes, before another is grown in its place."""
 REGROWN = 4
 """How often one is grown at most."""
@@ -52,5 +52,8 @@ def from_template(template: Template, grammar: Grammar, key: str, choices: Seque
     if not template.steps:
         return generated(own, key, template.operations or OPERATIONS, choices)
     draw = Draw(generator(key), choices)
-    plan, _ = watched(planned(template, draw, own))
+    for _ in range(REGROWN):
+        plan, hidden = watched(planned(template, draw, own))
+        if hidden < HIDDEN:
+            break
     return Generated(plan, tuple(draw.made))

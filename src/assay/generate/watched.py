@@ -48,8 +48,10 @@ _BY_ROWS = frozenset({"vmap", "map"})
 """Where a body's single values are rows of the program's."""
 _CHOSEN = frozenset({"cond", "cond of two", "switch"})
 """What takes what it chooses by before what its bodies are given."""
-_OPPOSED = frozenset({"sub", "xor", "compare", "div guarded", "select"})
+_OPPOSED = frozenset({"sub", "xor", "compare", "div guarded"})
 """What gives nothing new of one value twice."""
+_BETWEEN = 0.6
+"""Of what is chosen from two different values, each one throughout, by a predicate that differs."""
 
 
 def chances(plan: Plan, given: Sequence[float] = ()) -> list[float]:
@@ -73,6 +75,10 @@ def chances(plan: Plan, given: Sequence[float] = ()) -> list[float]:
             found.append({"iota": 0.95, "literal": 0.5}.get(node.form, 0.0))
         elif node.form in _VARIED:
             found.append(0.95)
+        elif node.form == "grad":
+            found.append(_derivative(node, found))
+        elif node.form in ("select", "select of three"):
+            found.append(_selected(node, found))
         elif node.bodies and node.form not in _BY_ROWS:
             found.append(_LIFTED * min(_shown(node, body, found)[0] for body in node.bodies))
         else:
@@ -97,6 +103,28 @@ def _shown(node: Node, body: Plan, found: list[float]) -> list[float]:
     own += [max(own, default=0.0)] * (len(body.parameters) - len(own))
     inside = chances(body, own)
     return [inside[r] for r in body.results]
+
+
+def _derivative(node: Node, found: list[float]) -> float:
+    """By the first operand: nothing where the body does not read it."""
+    body = node.bodies[0]
+    read, waiting = set(body.results), list(body.results)
+    while waiting:
+        fresh = set(body.nodes[waiting.pop()].operands) - read
+        read |= fresh
+        waiting += fresh
+    if body.parameters[0] not in read:
+        return 0.0
+    shown = _shown(node, body, found)[0]
+    return _LIFTED * (shown + min(shown, found[node.operands[0]])) / 2
+
+
+def _selected(node: Node, found: list[float]) -> float:
+    """By a predicate that differs from element to element, or by one that chooses the whole of one operand."""
+    by, *operands = node.operands
+    among = [found[o] for o in operands]
+    apart = max(*among, _BETWEEN if len(set(operands)) > 1 else 0.0)
+    return ORDINARY * (found[by] * apart + (1 - found[by]) * sum(among) / len(among))
 
 
 def _kept(node: Node, plan: Plan, found: list[float]) -> float:

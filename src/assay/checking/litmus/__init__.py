@@ -9,7 +9,9 @@ zero that a select throws away harms nothing.
     elements  rules that hold element by element
     indices   rules on indices of gathers and scatters
     bodies    rules on what reductions apply
+    written   bodies that jax writes, known by their structure
     orders    rules on comparators
+    spans     what intervals of values prove, where bounds leave it open
     statics   rules that the module alone decides
     run       the test
 """

@@ -13,10 +13,10 @@ from itertools import product
 import numpy as np
 
 from assay.checking.litmus.look import KEPT, Look, Said, Site, State, verdict
+from assay.checking.litmus.written import log_of_sum, ordered, picks, tied, wins
 from assay.errors import Unsupported
-from assay.hlo.attributes import called, computation
+from assay.hlo.attributes import computation
 from assay.hlo.literal import literal_array
-from assay.hlo.module import Computation, Module
 from assay.hlo.shape import ArrayShape
 from assay.reference.bodies import call_batched, component_kinds
 from assay.reference.folds import neutral
@@ -59,7 +59,7 @@ def _kinds(site: Site) -> tuple[str, ...] | None:
 
 def init_by_structure(site: Site) -> Said | None:
     """Kept where the kinds are known and the initial values are their identities, as constants."""
-    kinds = _kinds(site)
+    kinds = ("log of sum",) if _log_of_sum(site) else _kinds(site)
     if kinds is None:
         return None
     inits = [site.computation.by_name[name] for name in site.instruction.operands[_count(site) :]]
@@ -68,9 +68,13 @@ def init_by_structure(site: Site) -> Said | None:
     for kind, init in zip(kinds, inits, strict=True):
         assert init.literal is not None
         value = literal_array(init.array, init.literal).astype(np.complex128).item()
-        if value != neutral(kind, init.array.dtype):
+        if value != (-np.inf if kind == "log of sum" else neutral(kind, init.array.dtype)):
             return None
     return KEPT
+
+
+def _log_of_sum(site: Site) -> bool:
+    return _count(site) == 1 and log_of_sum(site.module, _body(site))
 
 
 def init(site: Site, operands: Sequence[Value]) -> Look:
@@ -103,11 +107,15 @@ def init(site: Site, operands: Sequence[Value]) -> Look:
 def _on_elements(site: Site, arrays: Sequence[Ball], inits: Sequence[Ball]) -> Look:
     """Of a body of which nothing is known: refuted by elements, not shown by them, for partial results meet it too."""
     flat = [moved(array, lambda x: x.reshape(-1)[:MOST]) for array in arrays]
+    why = "the initial value changes what it is combined with"
+    if (kind := _picks(site)) is not None and _exact(arrays[0], inits[0]):
+        lost = ~wins(site, kind, arrays[0], inits[0])  # how often it counts is all the same where another wins
+        return Look(lost, np.zeros_like(lost), why, elementwise=True)
     if flat[0].mid.size:
         for side in (_applied(site, inits, flat), _applied(site, flat, inits)):
             if _any(_clash(a, b) for a, b in zip(side, flat, strict=True)).any():
-                return verdict(True, why="the initial value changes what it is combined with")
-    if _picks(site) and flat[0].mid.size == arrays[0].mid.size and _ordered(arrays[0], inits[0]):
+                return verdict(True, why=why)
+    if kind is not None and flat[0].mid.size == arrays[0].mid.size and ordered(arrays[0], inits[0]):
         return verdict(False)  # whatever is combined is one of the elements
     return verdict(False, True, "the initial value was tried on single elements alone")
 
@@ -154,70 +162,43 @@ def _chooses(site: Site) -> bool:
     return _count(site) == 2 and extremum_kind(site.module, _body(site)) is not None
 
 
-def _picks(site: Site) -> bool:
-    """Whether a body of pairs gives back the one whose first part compares as greater, or as smaller, with the other:
-    of equal ones always the left, or always the right. So jax writes pooling and approximate top-k.
-    """
-    body = site.module.by_name[_body(site)]
-    if _count(site) != 2 or body.root.opcode != "tuple":
-        return False
-    chosen = body.operands(body.root)
-    conditions = {one.operands[0] for one in chosen if one.opcode == "select"}
-    if len(conditions) != 1 or any(one.opcode != "select" for one in chosen):
-        return False
-    for place, one in enumerate(chosen):
-        if [body.by_name[name].parameter_number for name in one.operands[1:]] != [place, place + 2]:
-            return False
-    return _compares_first_parts(site.module, body, conditions.pop())
+def _picks(site: Site) -> str | None:
+    return picks(site.module, _body(site)) if _count(site) == 2 else None
 
 
-def _compares_first_parts(module: Module, body: Computation, name: str) -> bool:
-    condition = body.by_name[name]
-    numbers = [body.by_name[operand].parameter_number for operand in condition.operands]
-    if condition.opcode == "call" and None not in numbers:
-        inner = module.by_name[called(condition)[0]]
-        root = inner.root
-        inside = [inner.by_name[operand].parameter_number for operand in root.operands]
-        if root.opcode != "compare" or None in inside:
-            return False
-        condition, numbers = root, [numbers[k] for k in inside if k is not None]
-    strict = condition.attributes.get("direction", "") in ("GE", "GT", "LE", "LT")
-    return condition.opcode == "compare" and strict and numbers in ([0, 2], [2, 0])
-
-
-def _ordered(*balls: Ball) -> bool:
-    """Whether they are known to have no NaN among them, which compares with nothing."""
-    return not any(bool(np.isnan(b.mid).any()) for b in balls if b.dtype.is_float) and all(b.und is None for b in balls)
+def _exact(keys: Ball, start: Ball) -> bool:
+    return ordered(keys, start) and keys.exact and start.exact
 
 
 # ---- the body
 
 
 def associative_by_structure(site: Site) -> Said | None:
-    if _kinds(site) is not None or _chooses(site):
+    if _kinds(site) is not None or _chooses(site) or _log_of_sum(site):
         return KEPT
     return _exhausted(site, 3, _grouped)
 
 
 def commutative_by_structure(site: Site) -> Said | None:
-    if _kinds(site) is not None or _chooses(site):
+    if _kinds(site) is not None or _chooses(site) or _log_of_sum(site):
         return KEPT
     return _exhausted(site, 2, _swapped)
 
 
 def associative(site: Site, operands: Sequence[Value]) -> Look:
-    if _picks(site) and _ordered(as_ball(operands[0]), as_ball(operands[2])):
+    if _picks(site) and ordered(as_ball(operands[0]), as_ball(operands[2])):
         return verdict(False)
     return _tried(site, operands, 3, _grouped, "(a b) c is not a (b c)")
 
 
 def commutative(site: Site, operands: Sequence[Value]) -> Look:
-    if _picks(site):
-        first, start = as_ball(operands[0]), as_ball(operands[2])
-        values = np.append(first.mid, start.mid)
-        if _ordered(first, start) and first.exact and np.unique(values).size == values.size:
-            return verdict(False)  # no two are equal
-    return _tried(site, operands, 2, _swapped, "a b is not b a")
+    why = "a b is not b a"
+    if (kind := _picks(site)) is not None:
+        keys, start = as_ball(operands[0]), as_ball(operands[2])
+        if _exact(keys, start):
+            found = tied(site, kind, keys, start)
+            return Look(found, np.zeros_like(found), why, elementwise=True, part=1)  # which of equal ones
+    return _tried(site, operands, 2, _swapped, why)
 
 
 def _grouped(site: Site, a: Sequence[Ball], b: Sequence[Ball], c: Sequence[Ball]) -> Array:

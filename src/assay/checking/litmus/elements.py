@@ -12,6 +12,8 @@ from assay.hlo.shape import DType
 from assay.reference.context import UNUSUAL, unit_roundoff
 from assay.reference.value import Array, Ball, Value, as_ball
 
+_COPIES = frozenset(("bitcast", "broadcast", "copy", "reshape", "reverse", "slice", "transpose"))
+
 
 def _elements(broken: Array, doubtful: Array, why: str) -> Look:
     return Look(broken, doubtful & ~broken, why, elementwise=True)
@@ -62,7 +64,7 @@ def convert(site: Site, operands: Sequence[Value]) -> Look:
     a, target = as_ball(operands[0]), site.instruction.array.dtype
     mid = a.mid.real if a.dtype.is_complex else a.mid
     rad = 0.0 if a.rad is None else a.rad
-    low, high = _range(target)
+    low, high = convertible(target)
     with np.errstate(invalid="ignore"):
         inside = (mid - rad >= low) & (mid + rad <= high)
         outside = (mid + rad < low) | (mid - rad > high)
@@ -70,7 +72,7 @@ def convert(site: Site, operands: Sequence[Value]) -> Look:
     return _elements(bad, _open(a) | ~inside, f"a value that {target} does not have")
 
 
-def _range(dtype: DType) -> tuple[float, float]:
+def convertible(dtype: DType) -> tuple[float, float]:
     """The floats, inclusive, that have a value in the type; what truncates to an integer's ends is among them."""
     if dtype.is_integer:
         signed = dtype.kind == "signed"
@@ -83,9 +85,19 @@ def _range(dtype: DType) -> tuple[float, float]:
 
 
 def reads_float_bits(site: Site) -> Said | None:
+    """Not where they are a constant's, as in `jax.lax.nextafter`: no operation gave them."""
     source = site.operand_dtype(0)
     same = source is not None and source.name == site.instruction.array.dtype.name
-    return None if source is not None and (source.is_float or source.is_complex) and not same else KEPT
+    reads = source is not None and (source.is_float or source.is_complex) and not same
+    return None if reads and not _constant(site) else KEPT
+
+
+def _constant(site: Site) -> bool:
+    """Whether the operand is a constant that was moved at most."""
+    made = site.computation.by_name[site.instruction.operands[0]]
+    while made.opcode in _COPIES:
+        made = site.computation.by_name[made.operands[0]]
+    return made.opcode == "constant"
 
 
 def nan_bits(site: Site, operands: Sequence[Value]) -> Look:

@@ -8,6 +8,7 @@ import numpy as np
 
 from assay.checking.litmus.look import KEPT, Look, Said, Site, verdict
 from assay.hlo.attributes import computation, flag, scatter_dims
+from assay.hlo.graph import live
 from assay.reference.bodies import KINDS
 from assay.reference.ops.combining import ASSIGN, KEEP, SUBTRACT, update_kinds
 from assay.reference.ops.indexing import Windows, ascend, gather_windows, scatter_windows
@@ -40,11 +41,17 @@ def unique(site: Site, operands: Sequence[Value]) -> Look:
 
 
 def order_matters(site: Site) -> Said | None:
-    """Not where no element is reached twice, nor where the body is one that takes any order."""
+    """Not where no element is reached twice, nor where the body is one that takes any order, or does the same each
+    time, whatever the update: so jax writes `x.at[i].apply(f)`.
+    """
     if flag(site.instruction, "unique_indices"):
         return KEPT  # or another precondition is broken
     count = len(site.instruction.operands) // 2
-    kinds = update_kinds(site.module, computation(site.instruction, "to_apply"), count)
+    name = computation(site.instruction, "to_apply")
+    body = site.module.by_name[name]
+    if live(body).isdisjoint(update.name for update in body.parameters[count:]):
+        return KEPT
+    kinds = update_kinds(site.module, name, count)
     return KEPT if all(kind in (*KINDS, KEEP, SUBTRACT) for kind in kinds) else None
 
 

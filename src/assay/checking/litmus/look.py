@@ -50,13 +50,15 @@ KEPT = Said(State.KEPT)
 @dataclass(frozen=True, slots=True)
 class Look:
     """What the values of one visit say. broken, doubtful: masks. elementwise: of the result's shape, so that nothing
-    but those elements has no single right value; else the whole result.
+    but those elements has no single right value; else the whole result. part: of a tuple, the one array that it is
+    about; None where it is all.
     """
 
     broken: Array
     doubtful: Array
     why: str = ""
     elementwise: bool = False
+    part: int | None = None
 
 
 def verdict(broken: bool, doubtful: bool = False, why: str = "") -> Look:

@@ -73,7 +73,7 @@ def _numbers(site: Site, keys: Sequence[Key], lanes: Sequence[Ball]) -> Look:
         apart &= nan.any(1)
         if number == 0 and bool(apart.any()) and ball.rad is None and ball.und is None:
             return verdict(True, why="a NaN among keys that are compared as numbers")
-    open_ = any(lane.und is not None for lane in lanes)
+    open_ = any(lane.und is not None and bool(lane.und.any()) for lane in lanes)
     return verdict(False, seen or open_, "a NaN among keys, or keys that are open")
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from assay.checking.bounds import deadline
 from assay.checking.litmus import bodies, elements, indices, orders, statics
-from assay.checking.litmus.look import Look, Said, Site, State, Static, Valued
+from assay.checking.litmus.look import KEPT, Look, Said, Site, State, Static, Valued
+from assay.checking.litmus.spans import Spans
 from assay.contracts import Contract, asked_of
 from assay.errors import ReferenceLimit, Unsupported
 from assay.hlo.attributes import called
@@ -99,13 +100,14 @@ class Telling:
 class Litmus:
     """tellings: what is not kept. kept: how many are. tainted: for each array among the outputs which elements depend
     on something broken or undecided, or are undecided anyway, which no check compares; None where none does. followed:
-    whether that is known at all.
+    whether that is known at all. outputs: of the evaluation, tuples flattened; None where there was none.
     """
 
     tellings: tuple[Telling, ...]
     kept: int
     tainted: tuple[Array | None, ...] = field(default=(), repr=False, compare=False)
     followed: bool = True
+    outputs: tuple[Ball | Token, ...] | None = field(default=None, repr=False, compare=False)
 
     @property
     def state(self) -> State:
@@ -153,6 +155,7 @@ def litmus(
     arguments: Sequence[Array] | None = None,
     policy: Policy = STRICT,
     *,
+    execution: int | None = None,
     trips: int = 1_000_000,
     timeout_s: float = 600.0,
     memory_limit: int = 8 << 30,
@@ -160,9 +163,11 @@ def litmus(
     """What `module` asks without checking and does not keep, on these arguments (as of `evaluate`) or, with None, as
     far as the module alone tells.
 
-    trips: of loops, all together; a program that takes more is undecided. Raises InputError where arguments do not fit.
+    execution: None for whatever executions the policy allows, which may leave much open; a number for one of them, in
+    which each rounding is drawn, and in number 0 is to the nearest. trips: of loops, all together; a program that takes
+    more is undecided. Raises InputError where arguments do not fit.
     """
-    run = _Run(module, arguments, policy, trips, timeout_s, memory_limit)
+    run = _Run(module, arguments, policy, execution, trips, timeout_s, memory_limit)
     return run.test()
 
 
@@ -210,6 +215,10 @@ class _Asked:
         return self.site.computation.name, self.site.instruction.name
 
     @property
+    def place(self) -> tuple[str, Computation, Instruction]:
+        return self.contract.name, self.site.computation, self.site.instruction
+
+    @property
     def state(self) -> State:
         if self.said is not None:
             return self.said.state
@@ -248,6 +257,7 @@ class _Run:
     module: Module
     arguments: Sequence[Array] | None
     policy: Policy
+    execution: int | None
     trips: int
     timeout_s: float
     memory_limit: int
@@ -262,6 +272,11 @@ class _Run:
                 why = "in a computation applied to elements" if one.inside else "it takes inputs to tell"
                 one.said = Said(State.UNDECIDED, why)
         plain = self._evaluated(asked)
+        if self.arguments is not None:
+            spans = Spans(self.module, self.arguments)
+            for one in asked:
+                if one.state is State.UNDECIDED and not one.inside and spans.keeps(*one.place):
+                    one.said = KEPT
         groups = {state: [one for one in asked if one.state is state] for state in State}
         told: list[Telling] = []
         before = [] if plain is None else _undecided(plain)
@@ -277,7 +292,8 @@ class _Run:
                     tainted = [union(old, new) for old, new in zip(tainted, marks, strict=True)]
                     reaches = _more(marks, before)
             told += [one.told(reaches) for one in group]
-        return Litmus(tuple(told), len(groups[State.KEPT]), tuple(tainted), followed)
+        outputs = None if plain is None else tuple(plain)
+        return Litmus(tuple(told), len(groups[State.KEPT]), tuple(tainted), followed, outputs)
 
     def _asked(self) -> Iterator[_Asked]:
         """All that is asked by what the entry reaches, a loop's or branch's graph or a body applied to elements."""
@@ -314,7 +330,7 @@ class _Run:
             if one.whole or one.said is not None:
                 return _open(value)
             look = VALUED[one.contract.name](one.site, operands)
-            return _marked(value, look.broken | look.doubtful)
+            return _marked(value, look.broken | look.doubtful, look.part)
 
         if any(one.inside for one in group):
             return None  # what is applied to elements is not visited
@@ -360,7 +376,9 @@ class _Run:
             self.module,
             self.arguments,
             self.policy,
+            rng=None if self.execution is None else np.random.default_rng(self.execution),
             alike=False,
+            nearest=self.execution == 0,
             on_value=see,
             memory_limit=self.memory_limit,
             deadline=deadline(self.timeout_s),
@@ -395,10 +413,10 @@ def _open(value: Value) -> Value:
     return replace(value, und=np.ones(value.dims, np.bool_)) if isinstance(value, Ball) else value
 
 
-def _marked(value: Value, mask: Array) -> Value:
-    """Some elements undecided, of each array where there are several."""
+def _marked(value: Value, mask: Array, part: int | None = None) -> Value:
+    """Some elements undecided, of each array where there are several, or of one of them."""
     if isinstance(value, tuple):
-        return tuple(_marked(part, mask) for part in value)
+        return tuple(_marked(one, mask) if part in (None, i) else one for i, one in enumerate(value))
     return mark(value, np.broadcast_to(mask, value.dims)) if isinstance(value, Ball) else value
 
 

@@ -99,7 +99,6 @@ BINARY = (
     ("mul", "float int complex narrow", "lax.mul({0}, {1})", 1.8, True),
     ("max", "float int", "lax.max({0}, {1})", 1.2, True),
     ("min", "float int", "lax.min({0}, {1})", 1.2, True),
-    ("nextafter", "f32 f64", f"lax.nextafter(lax.atan({numeric('{0}')}), lax.atan({numeric('{1}')}))", 0.3, False),
     ("rem guarded", "float", "lax.rem({0}, lax.abs({1}) + ONE)", 0.6, True),
     ("div guarded", "float", "lax.div({0}, lax.abs({1}) + HALF)", 1.2, True),
     ("atan2", "float", "lax.atan2({0}, {1})", 0.5, True),
@@ -109,6 +108,15 @@ BINARY = (
 )
 for _name, _results, _text, _weight, _smooth in BINARY:
     form(_name, "elementwise", _results, weight=_weight, smooth=_smooth)(partial(plain, _text, 2))
+
+
+@form("nextafter", "elementwise", "f32 f64", weight=0.3, smooth=False)
+def _nextafter(site: Site, out: Type) -> Made:
+    """Of parameters as they are, of anything else rounded: it reads bits, which rounding leaves open."""
+    as_it_is = [not site.depth and site.draw.chance(0.4) for _ in range(2)]
+    near = f"lax.round(lax.atan({{}}) * {number(64, out.dtype)})"
+    texts = [numeric(f"{{{i}}}") if leaf else near.format(numeric(f"{{{i}}}")) for i, leaf in enumerate(as_it_is)]
+    return Made(tuple(Hole(out, leaf=leaf) for leaf in as_it_is), f"lax.nextafter({', '.join(texts)})")
 
 
 def by_a_parameter(name: str, site: Site, out: Type) -> Made:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from assay.generate.expressions import converted, number, operands
 from assay.generate.form import Hole, Made, Site, form
-from assay.generate.leaves import scalar
+from assay.generate.leaves import counted, scalar
 from assay.generate.types import INDICES, Type, limits, python, tuple_text, without
 
 
@@ -221,7 +221,7 @@ def _iota_of(site: Site, out: Type) -> Made | None:
     """An iota in an expression, of a type that may be too narrow for it: it wraps around."""
     if out.rank == 0:
         return None
-    axis = site.draw.below(out.rank)
+    axis = counted(site.draw, out)
     dtype = site.grammar.dtype(site.draw, ("s32", "u8", "s8", "s16", "u16", "u32"))
     iota = f"lax.broadcasted_iota({python(dtype)}, {tuple_text(out.dims)}, {axis})"
     if out.dtype == "f16" and dtype not in ("s8", "u8"):

@@ -123,11 +123,16 @@ def _top_k_axis(site: Site, out: Type) -> Made | None:
 
 @form("approx_top_k", "ordering", "f32", weight=0.1, smooth=False, targets=("cpu",))
 def _approx(site: Site, out: Type) -> Made | None:
-    """Exact where nothing but a CPU is about: it sorts there."""
+    """Exact where nothing but a CPU is about: it sorts there. Which of equal ones is taken is open, so that indices are
+    used of a parameter alone, whose values differ.
+    """
     if out.rank == 0 or not 0 < out.dims[-1] <= 64:
         return None
     keys = out.shaped((*out.dims[:-1], out.dims[-1] + site.draw.pick((1, 5, 100))))
     if keys.size > site.grammar.most:
         return None
     name = site.draw.pick(("approx_max_k", "approx_min_k"))
-    return Made((Hole(keys),), f"lax.{name}({{0}}, {out.dims[-1]})", parts=(out, out.of("s32")))
+    text = f"lax.{name}({{0}}, {out.dims[-1]})"
+    if not site.depth and site.draw.chance(0.4):
+        return Made((Hole(keys, leaf=True),), text, parts=(out, out.of("s32")))
+    return Made((Hole(keys),), f"{text}[0]")

@@ -108,9 +108,9 @@ def _by_a_body(site: Site, out: Type) -> Made | None:
     return Made((Hole(out.shaped(dims)),), finite(name, text, out.dtype))
 
 
-@form("select_and_gather_add", "windows", "f32", weight=0.15, smooth=False)
+@form("select_and_gather_add", "windows", "f32", weight=0.15, smooth=False, outermost=True)
 def _select_and_gather(site: Site, out: Type) -> Made | None:
-    """The derivative of a maximum over windows along a direction."""
+    """The derivative of a maximum over windows along a direction: of a parameter, since of equal ones any may be it."""
     if out.rank == 0 or out.rank > 4 or out.size == 0:
         return None
     axis = site.draw.below(out.rank)

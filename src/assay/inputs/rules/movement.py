@@ -100,7 +100,21 @@ def _select(view: View, node: Node) -> Span:
         return view.spans[on_true]
     if view.spans[choice].high == 0:
         return view.spans[on_false]
-    return view.spans[on_true].join(view.spans[on_false])
+    spans = [view.spans[on_true], view.spans[on_false]]
+    if (number := _told_apart(view, choice)) is not None:
+        compared, place = number
+        if node.operands[1 + place] == compared:
+            spans[place] = spans[place]._replace(nan=False)
+    return spans[0].join(spans[1])
+
+
+def _told_apart(view: View, choice: int) -> tuple[int, int] | None:
+    """x, and which operand of a select it would be where it is a number, for a predicate x != x or x == x."""
+    made = view.nodes[choice]
+    if made.opcode != "compare" or len(set(made.operands)) != 1:
+        return None
+    direction = made.instruction.attributes.get("direction", "")
+    return (made.operands[0], direction == "NE") if direction in ("NE", "EQ") else None
 
 
 def _select_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
