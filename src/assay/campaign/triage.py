@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -79,8 +79,21 @@ class Triaged:
 def early_bucket(shown: Shown) -> str:
     """Pass, opcodes and class: what can be said of a program as it was generated."""
     return " ".join(
-        [shown.klass or str(shown.verdict), shown.pass_ or shown.signature, ",".join(sorted(shown.opcodes))]
+        [
+            shown.klass or str(shown.verdict),
+            shown.pass_ or shown.signature,
+            ",".join(_kinds(shown.pass_, shown.opcodes)),
+        ]
     )
+
+
+_ALIKE = {"minimum": "maximum", "reduce-window": "reduce"}
+"""What one piece of a code generator, or of its library, makes the code of."""
+
+
+def _kinds(pass_: str, opcodes: Iterable[str]) -> list[str]:
+    """The opcodes that name a bucket, in their order."""
+    return sorted({_ALIKE.get(o, o) for o in opcodes} if pass_.startswith(BELOW) else opcodes)
 
 
 def triage(
@@ -99,6 +112,10 @@ def triage(
     if suspect.case.verdict is Verdict.HANG:  # it was waited for, alone; each look costs what is waited now
         request = replace(request, timeout_s=min(request.timeout_s, HANG_S))
     with Still.open(request, jobs=1) as still:
+        # What is well known costs one look and not several.
+        first = still.glance(module, suspect.arguments)
+        if first is not None and full.get(early := early_bucket(first), 0) >= limits.kept:
+            return Triaged(member.number, early, why="enough of its kind")
         shown = still(module, suspect.arguments)
         if shown is None:
             return Triaged(member.number, "", why="not seen a third time, in a fresh process", unsure=True)
@@ -138,7 +155,7 @@ def _finding(
     seconds: float,
 ) -> stored.Finding:
     case = suspect.case
-    opcodes = ",".join(sorted(shown.opcodes or known_by(reduced.module)))
+    opcodes = ",".join(_kinds(shown.pass_, shown.opcodes or known_by(reduced.module)))
     if shown.pass_.startswith(BELOW):  # kernels are wrong for some types and right for others
         opcodes += f" of {','.join(sorted({shape.dtype.name for shape in reduced.module.arrays}))}"
     wrong = [output for output in case.outputs if output.outside]

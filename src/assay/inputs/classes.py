@@ -215,7 +215,8 @@ def _wild(rng: Generator, want: Want) -> Array:
     least, greatest = dtype.min_exponent, int(np.frexp(dtype.max)[1]) - 1
     exponent = rng.integers(least, greatest, want.count, np.int64, endpoint=True)
     values = np.ldexp(1.0 + rng.random(want.count), exponent)
-    return np.minimum(values, dtype.max) * (rng.integers(0, 2, want.count) * 2.0 - 1.0)
+    sign = rng.integers(0, 2, want.count) * 2.0 - 1.0
+    return np.asarray(np.minimum(values, dtype.max) * sign)
 
 
 def _wide(shape: ArrayShape, domain: Domain) -> Span:

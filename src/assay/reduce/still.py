@@ -132,6 +132,10 @@ class Still:
                 return found
         return None
 
+    def glance(self, module: Module, arguments: Sequence[Array]) -> Shown | None:
+        """What one look shows; it is not what is looked for from then on."""
+        return self._seen(module, arguments)
+
     def _begun(self, module: Module, arguments: Sequence[Array]) -> Shown | None:
         """Looks several times; where it does not look the same each time, more often, for how often what is seen most
         is seen decides how often each candidate is tried.
