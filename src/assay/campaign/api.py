@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from assay.campaign.follow import Limits
 from assay.campaign.lanes import Lanes
 from assay.campaign.run import Loop, Progress, request_of
 from assay.campaign.settings import Settings, grammar
-from assay.campaign.triage import Limits
 from assay.checking import api
 from assay.errors import InputError
 from assay.report.campaign import CampaignReport, FoundRow

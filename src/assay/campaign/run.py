@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from assay.campaign.follow import LEAST_S, Followed, Limits
 from assay.campaign.lanes import Gone, Lane, Lanes, answered
 from assay.campaign.row import Row, Tally
 from assay.campaign.screen import Batch, Screen, Suspect, seen_alone
 from assay.campaign.settings import Members, Settings, is_wide
-from assay.campaign.triage import LEAST_S, Limits, Triaged, triage
+from assay.campaign.triage import triage
 from assay.checking import api
 from assay.errors import AssayError, StoreError, ToolchainError
 from assay.oracle.verdict import Verdict
@@ -172,7 +173,7 @@ def triaged(
     corpus: list[tuple[int, tuple[int, ...]]],
     limits: Limits,
     full: dict[str, int],
-) -> Triaged:
+) -> Followed:
     """suspect: None where it is made again from its number, as after a kill."""
     wide, request = is_wide(number // settings.batch), request_of(settings)
     try:
@@ -181,10 +182,10 @@ def triaged(
     except ToolchainError:
         raise
     except AssayError as error:
-        return Triaged(number, "", why=f"not triaged: {error}", unsure=True)
+        return Followed(why=f"not triaged: {error}", unsure=True)
     except Exception as error:  # the campaign goes on, and tells it
         refuse_full_disk(error)
-        return Triaged(number, "", why=f"not triaged: {fault(error)}", unsure=True)
+        return Followed(why=f"not triaged: {fault(error)}", unsure=True)
 
 
 def refuse_full_disk(error: Exception) -> None:
@@ -343,7 +344,7 @@ class Loop:
         elif found.unsure and not self._tries[task]:
             self._tries[task] += 1  # once more: a worker may have been killed
         else:
-            finding = self._stored(found)
+            finding = self._stored(task.number, found)
             self._followed(task.number)
             if finding is not None:
                 yield finding
@@ -366,16 +367,16 @@ class Loop:
             first, size = self.settings.batch * task.number, self.settings.batch
             self._judged(task.number, Batch([Row(first + i, Verdict.UNVERIFIED, why) for i in range(size)], []))
 
-    def _stored(self, found: Triaged) -> Finding | None:
+    def _stored(self, number: int, found: Followed) -> Finding | None:
         """The finding, where it is new."""
-        what = f"{self.campaign.id}/{found.number}"
+        what = f"{self.campaign.id}/{number}"
         if found.finding is None:
             self.progress.told[found.why] += 1
             if found.early in self.progress.buckets:
                 self.store.sighted(self.progress.buckets[found.early], what)
             return None
         finding = _with_campaign(found.finding, self.campaign.id, self.seconds)
-        stored = self._mine(found.number)  # after a kill between the two it is there, and not noted
+        stored = self._mine(number)  # after a kill between the two it is there, and not noted
         is_new = stored is None
         if is_new:
             if (bucket := self.store.bucket(finding.bucket)) is not None and bucket.stored >= self.limits.kept:
@@ -383,7 +384,7 @@ class Loop:
                 self.store.sighted(finding.bucket, what)
                 return None
             is_new = self.store.add(finding, found.artifacts, what)
-            stored = self._mine(found.number)
+            stored = self._mine(number)
         self.progress.full[found.early] += 1
         self.progress.buckets.setdefault(found.early, stored.bucket if stored is not None else finding.bucket)
         if stored is not None and all(id_ != stored.id for _, id_, _ in self.progress.found):
