@@ -481,6 +481,18 @@ def test_of_equal_ones_only_the_second_part_is_open_and_only_of_their_row(bodies
     np.testing.assert_array_equal(found.tainted[1], [True, False, True])
 
 
+def test_where_it_is_open_which_are_equal_the_second_part_alone_is_open():
+    entry = """x = f32[4] parameter(0)
+        e = f32[4] exponential(x)
+        i = f32[4] parameter(1)
+        low = f32[] constant(-inf)
+        z = f32[] constant(0)
+        t = (f32[], f32[]) reduce(e, i, low, z), dimensions={0}, to_apply=pick
+        ROOT r = f32[] get-tuple-element(t), index=%d"""
+    for part, state in enumerate((KEPT, OPEN)):
+        assert litmus(module(entry % part, PICKS), [floats(1, 2, 3, 0), floats(4, 5, 6, 7)]).state is state
+
+
 @pytest.mark.parametrize(
     ("x", "open_"), [([1, 2, 1, 3], [0, 0, 0]), ([1, 1, 2, 2], [1, 0, 1]), ([4, 1, 1, 4], [0, 1, 0])]
 )

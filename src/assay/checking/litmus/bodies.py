@@ -195,9 +195,9 @@ def commutative(site: Site, operands: Sequence[Value]) -> Look:
     why = "a b is not b a"
     if (kind := _picks(site)) is not None:
         keys, start = as_ball(operands[0]), as_ball(operands[2])
-        if _exact(keys, start):
-            found = tied(site, kind, keys, start)
-            return Look(found, np.zeros_like(found), why, elementwise=True, part=1)  # which of equal ones
+        if ordered(keys, start):  # the greatest is the greatest; of equal ones, which of the others beside it is open
+            found, known = tied(site, kind, keys, start), keys.exact and start.exact
+            return Look(found & known, np.full_like(found, not known), why, elementwise=True, part=1)
     return _tried(site, operands, 2, _swapped, why)
 
 
