@@ -34,7 +34,7 @@ def inner(out: Type, *dims: int) -> Type:
     return out.shaped((*out.dims[:-2], *dims))
 
 
-@form("triangular_solve", "linear_algebra", "f32 f64", weight=0.4, targets=CPU)
+@form("triangular_solve", "linear_algebra", "f32 f64 bf16 f16", weight=0.4, targets=CPU)
 def _solve(site: Site, out: Type) -> Made | None:
     """By a triangle with a strong diagonal, whose inverse is small."""
     if out.rank < 2 or min(out.dims) == 0 or out.dims[-2] > MOST:
