@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
@@ -11,19 +12,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from rich.console import Console
 
 from assay.campaign import api, run
 from assay.campaign.api import Options, Watch, fuzz
+from assay.campaign.follow import LEAST_S, Limits
 from assay.campaign.lanes import Gone, Lanes
 from assay.campaign.run import Progress
 from assay.campaign.settings import Settings
-from assay.campaign.triage import LEAST_S, Limits
 from assay.errors import InputError, StoreError, ToolchainError
 from assay.oracle.verdict import Verdict
 from assay.report.campaign import as_json, exit_code, show
@@ -90,7 +95,6 @@ def test_what_is_not_followed_in_time_is_noted_told_and_followed_later(
     monkeypatch.setenv("WRONG_PASS", "minus")
     monkeypatch.setattr(run, "AFTER_S", 1e6)  # so there is never time for a triage
     wrong = settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
-    other = replace(wrong, seed=2)
     options = Options(time_s=600, programs=8, jobs=1, limits=Limits(reduce_s=10, kept=1))
     start = time.monotonic()
     (report,) = fuzz([wrong], str(tmp_path), options, QUIET)
@@ -111,12 +115,35 @@ def test_what_is_not_followed_in_time_is_noted_told_and_followed_later(
         (finding,) = store.findings()
         assert store.count(finding.bucket) == report.left
         assert json.loads(store.read(finding, "report.json"))["case"]["verdict"] == "mismatch"
-    # Two by turns: what one turn leaves goes on in the next.
-    monkeypatch.setattr(run, "AFTER_S", 0.0)
-    monkeypatch.setattr(api, "TURN_S", 1.0)
-    more = replace(options, programs=16, resume=True)
-    both = fuzz([wrong, other], str(tmp_path), more, QUIET)
-    assert [(one.left, one.programs) for one in both] == [(0, 16), (0, 16)]
+
+
+class Turns:
+    """A loop that has so many turns to do, and uses each up; the last is short."""
+
+    def __init__(self, name: str, turns: int, told: list[str]) -> None:
+        self.settings, self.progress, self.deadline = settings(), Progress(), None
+        self.name, self.turns, self.told = name, turns, told
+
+    def run(self, lanes: object, telling: object) -> Iterator[None]:
+        self.told.append(self.name)
+        self.turns -= 1
+        if self.turns > 0 and self.deadline is not None:
+            time.sleep(max(self.deadline - time.monotonic(), 0) + 0.01)
+        yield from ()
+
+
+def test_targets_take_turns_until_each_has_nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "TURN_S", 0.05)
+    told: list[str] = []
+    loops: Any = [Turns("a", 3, told), Turns("b", 1, told)]
+    api._turns(loops, None, None, QUIET)  # type: ignore[arg-type]
+    assert told == ["a", "b", "a"], "alone it has no turns"
+    told.clear()
+    loops = [Turns("a", 9, told), Turns("b", 9, told)]
+    start = time.monotonic()
+    api._turns(loops, None, start + 0.3, QUIET)  # type: ignore[arg-type]
+    assert told[:4] == ["a", "b", "a", "b"]
+    assert 0.3 <= time.monotonic() - start < 2, "until the end"
 
 
 def test_the_end_is_kept_whatever_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,44 +222,83 @@ def test_a_full_disk_for_temporary_files_ends_it() -> None:
     run.refuse_full_disk(ValueError("else"))
 
 
+SMALL = Path(__file__).with_name("small_campaign.py")
+
+
+def small(store: Path, programs: int, **more: Any) -> subprocess.Popen[str]:
+    words = [sys.executable, str(SMALL), str(store), "5", str(programs)]
+    env = {**os.environ, "ASSAY_TEST_STORE": str(store)}
+    return subprocess.Popen(words, env=env, text=True, start_new_session=True, **more)
+
+
+def of_store(store: Path) -> list[psutil.Process]:
+    """All processes of its campaign."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("ASSAY_TEST_STORE") == str(store):
+                found.append(process)
+    return found
+
+
+def kill(kind: str, campaign: subprocess.Popen[str]) -> bool:
+    """Kills a process of the campaign, or all that are in its group; whether there was one."""
+    if kind == "group":
+        os.killpg(campaign.pid, signal.SIGKILL)
+        return True
+    if kind == "campaign":
+        campaign.kill()
+        return True
+    mark = {"lane": "spawn_main", "worker": "toolchain/worker"}[kind]
+    try:
+        children = psutil.Process(campaign.pid).children(recursive=True)
+        victim = random.choice([child for child in children if mark in " ".join(child.cmdline())])
+        victim.kill()
+    except (psutil.Error, IndexError):
+        return False
+    return True
+
+
+@needs_passes
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(5400)
 def test_kills_lose_nothing_and_store_nothing_twice(tmp_path: Path) -> None:
-    """Killed at random, the whole group or its workers, and begun again, a campaign comes to what it comes to when it
-    is left alone.
+    """Killed at random, all of it, the campaign alone, a process of its own or a worker, and begun again, a campaign
+    comes to what it comes to when it is left alone.
     """
-    words = [
-        sys.executable,
-        "-m",
-        "assay.cli.main",
-        "fuzz",
-        "--target",
-        "cpu",
-        "--programs",
-        "96",
-        "--operations",
-        "1-3",
-    ]
-    words += ["--seed", "5", "--jobs", "2", "--json", "-"]
-    whole = json.loads(
-        subprocess.run([*words, "--store", str(tmp_path / "a")], capture_output=True, check=False).stdout
-    )
     rng = random.Random(0)
-    for _ in range(int(os.environ.get("ASSAY_KILLS", "8"))):
-        process = subprocess.Popen(
-            [*words, "--resume", "--store", str(tmp_path / "b")],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        time.sleep(rng.uniform(1, 12))
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    done = subprocess.run([*words, "--resume", "--store", str(tmp_path / "b")], capture_output=True, check=False)
-    last = json.loads(done.stdout)
-    mine, theirs = last["campaigns"][0], whole["campaigns"][0]
+    kills, programs = int(os.environ.get("ASSAY_KILLS", "8")), 64
+    alone, disturbed = tmp_path / "a", tmp_path / "b"
+    whole, _ = small(alone, programs, stdout=subprocess.PIPE).communicate()
+    done, running = Counter[str](), small(disturbed, programs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while done.total() < kills:
+        time.sleep(rng.uniform(1, 15))
+        kind = rng.choice(("group", "campaign", "lane", "lane", "worker", "worker"))
+        if running.poll() is None:
+            done[kind] += kill(kind, running)
+        if kind in ("group", "campaign") or running.poll() is not None:
+            running.wait()
+            running = small(disturbed, programs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running.kill()
+    running.wait()
+    last, _ = small(disturbed, programs, stdout=subprocess.PIPE).communicate()
+    (theirs,), (mine,) = json.loads(whole)["campaigns"], json.loads(last)["campaigns"]
+    print(done, mine["seconds"], mine["verdicts"], mine["told"])
     assert mine["verdicts"] == theirs["verdicts"]
-    assert mine["reached"]
+    assert mine["verdicts"][str(Verdict.MISMATCH)] >= 3
     assert {f for f, _ in mine["reached"]} == {f for f, _ in theirs["reached"]}
-    assert [row["number"] for row in mine["found"]] == [row["number"] for row in theirs["found"]]
+    assert mine["left"] == 0
+    for one in (mine, theirs):
+        assert len(one["found"]) + sum(one["told"].values()) == one["verdicts"][str(Verdict.MISMATCH)]
+    with open_store(alone) as a, open_store(disturbed) as b:
+        kept = [[(x.name, x.count, x.stored) for x in sorted(s.buckets(), key=lambda x: x.name)] for s in (a, b)]
+        assert kept[0] == kept[1]
+        found = b.findings()
+        assert len({f.origin.number for f in found}) == len(found) == len(mine["found"])
+        for finding in found:
+            assert {"module.hlo", "inputs.npz", "reduced.hlo", "issue.md"} <= finding.artifacts.keys()
+            assert all(b.read(finding, name) for name in finding.artifacts)
+    end = time.monotonic() + 30
+    while (left := of_store(disturbed)) and time.monotonic() < end:
+        time.sleep(0.5)
+    assert left == []

@@ -72,6 +72,12 @@ def command(
 
     refuse_json(json)
     low, high = _operations(operations)
+    seconds = None if time_ is None else seconds_of(time_)
+    if seconds == 0:
+        raise InputError(f"--time {time_}: no time at all; write one such as 30s, 5m or 1h")
+    named = tuple(word.strip() for word in (ops or "").split(",") if word.strip())
+    if ops is not None and not named:
+        raise InputError("--ops: no operation is named; `assay fuzz --list-ops` has them")
     chosen = tuple(map(_template, template or ()))
     if chosen and ops:
         raise InputError("--template and --ops: a template has its own operations; give one of them")
@@ -81,7 +87,7 @@ def command(
             name,
             toolchain,
             operations=(low, high),
-            ops=tuple(word.strip() for word in ops.split(",") if word.strip()) if ops else (),
+            ops=named,
             templates=chosen,
             options=options_of(option),
             flags=flags_of(flag),
@@ -89,7 +95,7 @@ def command(
         )
         for name in dict.fromkeys(target or ["cpu"])
     ]
-    options = api.Options(None if time_ is None else seconds_of(time_), programs, jobs, resume)
+    options = api.Options(seconds, programs, jobs, resume)
     with Board() as board:
         try:
             reports = api.fuzz(campaigns, store, options, api.Watch(board.begin, board.row, board.found))

@@ -108,6 +108,11 @@ def _show(report: CampaignReport, console: Console) -> None:
     console.print(
         Text(f"{report.programs} programs in {report.seconds:.0f} s ({rate:.1f} a second): {counts}"), soft_wrap=True
     )
+    if not report.programs:
+        console.print(
+            Text("the time was over before a batch of programs was done: give it more, or go on with --resume")
+        )
+        return
     plain = report.programs - report.constant
     told = f"results finite in {report.finite}, not all one value in {plain} of {report.programs} programs"
     console.print(Text(told), soft_wrap=True)
