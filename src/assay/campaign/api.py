@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from assay.campaign.follow import Limits
 from assay.campaign.lanes import Lanes
+from assay.campaign.replay import settings_of
 from assay.campaign.run import Loop, Progress, request_of
 from assay.campaign.settings import Settings, grammar
 from assay.checking import api
 from assay.errors import InputError
+from assay.hlo.parse import parse_module
+from assay.programs.program import Program
 from assay.report.campaign import CampaignReport, FoundRow
 from assay.store.api import Filters, Store, open_store
 from assay.store.finding import Finding
+from assay.toolchain import RequestRefused, WorkerDied
 
 TURN_S = 300.0
 """A target's turn, where there are several."""
@@ -55,6 +62,9 @@ def fuzz(campaigns: Sequence[Settings], place: str | None, options: Options, wat
         api.refuse_unknown_names(request_of(settings))
         grammar(settings, wide=False)
     with open_store(place) as store:
+        if options.resume:
+            for settings in campaigns:
+                _refuse_other_settings(settings, store)
         toolchains = [_versions(settings) for settings in campaigns]
         loops = [Loop(settings, store, options.programs, options.limits, end) for settings in campaigns]
         for loop in loops:
@@ -69,9 +79,40 @@ def fuzz(campaigns: Sequence[Settings], place: str | None, options: Options, wat
         return [_report(loop, store, words) for loop, words in zip(loops, toolchains, strict=True)]
 
 
+def _refuse_other_settings(settings: Settings, store: Store) -> None:
+    """Raises InputError where there is a campaign of this seed and target, and it is another one."""
+    alike = [c for c in store.campaigns() if c.seed == settings.seed and c.settings.get("target") == settings.target]
+    begun = [settings_of(campaign.settings) for campaign in alike if campaign.progress]
+    if not begun or settings in begun:
+        return
+    there, here = begun[-1].as_dict(), settings.as_dict()
+    names = [name for name in here if there[name] != here[name]]
+    differ = "; ".join(f"{name}: {there[name] or 'none'}, not {here[name] or 'none'}" for name in names)
+    raise InputError(
+        f"--resume: the campaign of seed {settings.seed} on {settings.target} was begun with other settings "
+        f"({differ}); give the same, or take another --seed"
+    )
+
+
+SMALLEST = "HloModule smallest\nENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] negate(x)\n}\n"
+
+
 def _versions(settings: Settings) -> str:
-    """What the toolchain consists of. Raises ToolchainError where it does not start."""
-    with api.open_worker(request_of(settings), lambda _: None) as (_, versions):
+    """What the toolchain consists of. Raises ToolchainError where it does not start, InputError where it does not know
+    an option.
+    """
+    request = request_of(settings)
+    with api.open_worker(request, lambda _: None) as (worker, versions):
+        if settings.options:
+            program = Program("smallest", SMALLEST.encode(), "hlo-text", parse_module(SMALLEST))
+            zeros = [np.zeros(8, np.float32)]
+            try:
+                with closing(api.target_for(program, request, worker, api.settings_for(request, versions))) as target:
+                    target.outputs(zeros, settings.options, {}, lambda _: None, False)
+            except RequestRefused as refused:
+                raise InputError(refused.words()) from refused
+            except WorkerDied as death:
+                raise InputError(f"--option: the compiler ends where it is given them: {death.detail}") from death
         return api.words(versions)
 
 

@@ -11,7 +11,7 @@ from assay.checking.api import TARGETS
 from assay.cli.options import Json
 from assay.cli.output import deliver, refuse_json
 from assay.cli.progress import Progress
-from assay.errors import StoreError
+from assay.errors import InputError, StoreError
 
 
 def command(
@@ -36,6 +36,8 @@ def command(
     from assay.store.api import open_store
 
     refuse_json(json)
+    if output is not None and not output.absolute().parent.is_dir():
+        raise InputError(f"--output {output}: no such folder {output.absolute().parent}")
     try:
         opened = open_store(store, create=False)
     except StoreError:
