@@ -45,6 +45,7 @@ UNARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
     "cosine": (lax.cos, np.cos, np.cos),
     "tan": (lax.tan, np.tan, np.tan),
     "erf": (lax.erf, sp.erf, None),
+    "atan2 by one": (lambda x: lax.atan2(x, lax.full_like(x, 1)), np.arctan, np.arctan),
 }
 BINARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "atan2": (lax.atan2, np.arctan2, np.arctan2),

@@ -44,6 +44,16 @@ def test_loops_and_tails_agree():
         assert_agree(function, x[:7], policy=POLICY, decided=False)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("count", [1, 4, 15, 4000])
+def test_an_angle_by_a_constant_agrees(dtype, count):
+    """XLA:CPU has other code for atan2(x, 1) than for atan2(x, y): 5 ulps next to 2**-10, where it gives x."""
+    x = (np.linspace(2.0**-12, 2.0**-9, count) * np.resize([1, -1], count)).astype(dtype)
+    for by in (1, -1, 2):
+        assert_agree(lambda x, by=by: lax.atan2(x, lax.full_like(x, by)), x, policy=POLICY, decided=False)
+        assert_agree(lambda x, by=by: lax.atan2(lax.full_like(x, by), x), x, policy=POLICY, decided=False)
+
+
 COMPOSITES = {
     "softmax": lambda x, y: jnp.exp(x - 3) / (jnp.exp(x - 3) + jnp.exp(y - 3)),
     "layer norm": lambda x, y: (x - y) / jnp.sqrt(x * x + y * y + 1e-5),

@@ -33,7 +33,7 @@ MEASURED: Figures = {
     "cosine":                {"f32": 2.39, "f64": 2.63, "bf16": 0.51, "f16": 0.51, "c64": 1.5, "c128": 1.5},
     "tan":                   {"f32": 3.93, "f64": 4.34, "bf16": 0.51, "f16": 1.64, "c64": 1.8, "c128": 1.9},
     "erf":                   {"f32": 6.66, "f64": 3.12, "bf16": 0.51, "f16": 0.51},
-    "atan2":                 {"f32": 1.47, "f64": 0.52, "bf16": 0.51, "f16": 0.51},
+    "atan2":                 {"f32": 5.34, "f64": 3.50, "bf16": 0.51, "f16": 0.51},  # by a constant 1; else 1.48
     # x**3 may become x * x * x: one rounding more than the routine's own. Complex: ulps for each unit of |b log a| +
     # |b|.
     "power":                 {"f32": 1.00, "f64": 1.00, "bf16": 1.00, "f16": 1.00, "c64": 1.5, "c128": 1.5},
