@@ -218,3 +218,30 @@ def test_what_is_wrong_is_one_line(assay, ids, arguments, words):
     assert out == ""
     assert len(lines) == 1
     assert words in lines[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_program_of_ones_own_becomes_a_finding_once(assay, tmp_path):
+    (tmp_path / "power.hlo").write_text(POWER)
+    (tmp_path / "wrong.npz").write_bytes(WRONG)
+    words = ("add", "power.hlo", "--inputs", "wrong.npz", "--store", "s")
+    code, out, err = assay(*words)
+    assert code == 0, err
+    for _ in range(2):
+        code, out, err = assay("list", "--store", "s", "--json", "-")
+        (found,) = json.loads(out)["findings"]
+        assert found["origin"]["file"] == "power.hlo"
+        assert found["class"] == "MISCOMPILE"
+        assert {"module.hlo", "inputs.npz", "reduced.hlo", "issue.md", "report.json"} <= found["artifacts"].keys()
+        assert assay(*words)[0] == 0  # again, and it is there once
+
+
+def test_nothing_is_made_of_a_program_that_is_right(assay, tmp_path):
+    (tmp_path / "add.hlo").write_text(ADD)
+    code, out, err = assay("add", "add.hlo", "--store", "s")
+    assert code == 2
+    assert "add.hlo: not stored: agree" in out + err
+    code, out, err = assay("add", "missing.hlo", "--store", "s")
+    assert code == 2
+    assert "missing.hlo" in err

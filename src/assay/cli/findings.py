@@ -9,8 +9,22 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.checking.api import Request, refuse_unknown_names
-from assay.cli.options import Json, Memory, bytes_of
+from assay.checking.api import TARGETS, Request, refuse_unknown_names
+from assay.cli.options import (
+    Case,
+    Flag,
+    InputClass,
+    Inputs,
+    Json,
+    Memory,
+    Option,
+    Seed,
+    bytes_of,
+    classes_of,
+    flags_of,
+    options_of,
+    seconds_of,
+)
 from assay.cli.output import deliver, refuse_json
 from assay.cli.progress import Progress
 from assay.errors import InputError
@@ -99,6 +113,61 @@ def show(
         lambda: _json(finding_dict(finding) | {"verifications": [verification_dict(v) for v in verifications]}),
         lambda console: findings_text.show(finding, verifications, console),
     )
+
+
+@app.command()
+def add(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="As `assay check` takes it.")],
+    target: Annotated[str, typer.Option(help=f"Whose compiler: {', '.join(TARGETS)}.")] = "cpu",
+    toolchain: Annotated[
+        str | None, typer.Option(help="Versions that show it, e.g. jax==0.6.2; the jax beside assay if not given.")
+    ] = None,
+    store: StoreOption = None,
+    time: Annotated[str, typer.Option(help="What the reduction of each may take, such as 30s or 5m.")] = "2m",
+    option: Option = None,
+    flag: Flag = None,
+    case: Case = None,
+    seed: Seed = 0,
+    inputs: Inputs = None,
+    input_class: InputClass = None,
+    memory: Memory = "8G",
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds one compilation, or one run, may take.")] = 90.0,
+    through: Annotated[str, typer.Option(help="Without a device, what runs: hlo or llo; see assay check.")] = "hlo",
+    json: Json = None,
+) -> None:
+    """Make findings of programs of your own: judge them, and put down, reduce, test and store what is wrong.
+
+    Exit code 0: all are stored. 2: of one there is nothing to store, and it says why.
+    """
+    from assay.campaign.add import add as added
+    from assay.campaign.follow import Limits
+
+    request = Request(
+        target=target,
+        toolchain=toolchain,
+        options=options_of(option),
+        flags=flags_of(flag),
+        seed=seed,
+        inputs=inputs,
+        classes=classes_of(input_class),
+        case=case,
+        memory_limit=bytes_of(memory),
+        timeout_s=timeout,
+        through=through,
+    )
+    refuse_json(json)
+    limits = Limits(reduce_s=seconds_of(time, "--time"))
+    found: list[dict[str, Any]] = []
+    missing = False
+    with open_store(store) as opened, Progress() as progress:
+        for name, finding, why in added(program, request, opened, limits, progress.step):
+            missing |= finding is None
+            told = f"not stored: {why}" if finding is None else f"{finding.id}  {finding.bucket}"
+            progress.console.print(f"{name}: {told}", soft_wrap=True, markup=False)
+            found.append({"name": name, "why": why} | ({} if finding is None else finding_dict(finding)))
+    deliver(json, lambda: _json({"schema": 1, "added": found}), lambda console: None)
+    if missing:
+        raise typer.Exit(2)
 
 
 @app.command()
