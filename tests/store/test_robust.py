@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import os
+import multiprocessing
 import random
-import resource
 import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from store_work import BIG, artifact_that_does_not_fit, campaign, files, finding, until_it_cannot_grow
 
 from assay.errors import StoreError
-from assay.oracle.verdict import MismatchClass, Verdict
 from assay.store import tables
 from assay.store.api import open_store
 from assay.store.database import Database
-from assay.store.finding import Culprit, Finding, Origin
 
-BIG = 1 << 18
 CALLS = 3000
-
-
-def finding(number: int) -> Finding:
-    culprit = Culprit(f"pass-{'abc'[number % 3]}", "", "add", "negated")
-    origin = Origin("c0", 1, number)
-    return Finding(Verdict.MISMATCH, "cpu", "jax==0.10.2", MismatchClass.MISCOMPILE, culprit=culprit, origin=origin)
-
-
-def files(number: int) -> dict[str, bytes]:
-    return {"module.hlo": b"HloModule m%d" % number, "inputs.npz": bytes([number % 251]) * 20_000}
+PROCESSES = multiprocessing.get_context("forkserver")  # a fork of this process would take its threads' locks along
+PROCESSES.set_forkserver_preload(["assay.store.api", "assay.store.database"])
 
 
 def whole(place: str | Path, acknowledged: int) -> int:
@@ -54,49 +46,25 @@ def whole(place: str | Path, acknowledged: int) -> int:
 # ---- kill -9
 
 
-def campaign(place: Path, told: int, begun) -> None:
-    """Adds findings for ever, a byte for each that is stored; calls `begun` after the first."""
-    with open_store(place) as store:
-        mine = store.campaign(1, {})
-        number = mine.progress.get("next", 0)
-        while True:
-            store.add(finding(number), files(number))
-            os.write(told, b".")
-            number += 1
-            mine.save({"next": number})
-            begun()
-            begun = do_nothing
-
-
-def do_nothing() -> None:
-    pass
-
-
-def killed(place: Path, after: int = 0, delay: float = 0.0, begun=do_nothing) -> int:
-    """Runs `campaign` in a child that is killed so long after it told of so many; where 0 are to be told of, it ends
-    itself when it has begun. How many it told of.
+def killed(place: str | Path, after: int = 0, delay: float = 0.0, at: int = 0) -> int:
+    """Runs `campaign` in a process that is killed so long after it told of so many; where 0 are to be told of, it ends
+    itself at call `at`. How many it told of.
     """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        try:
-            campaign(place, writer, begun)
-        finally:
-            os._exit(9)
-    os.close(writer)
-    told = b""
-    while len(told) < after:
-        told += os.read(reader, 1)
-    if after:
-        time.sleep(delay)
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), status
-    while part := os.read(reader, 1 << 16):
-        told += part
-    os.close(reader)
-    return len(told)
+    reader, writer = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=campaign, args=(str(place), writer, at))
+    process.start()
+    writer.close()
+    told = 0
+    with reader, contextlib.suppress(EOFError):
+        while True:
+            reader.recv_bytes()
+            told += 1
+            if told == after:
+                time.sleep(delay)
+                process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    return told
 
 
 def kill_at_any_time(place: str | Path, times: int) -> None:
@@ -119,15 +87,7 @@ def test_kill_at_each_call_of_an_add(tmp_path, step):
     place = tmp_path / "store"
     told = []
     for at in range(1, CALLS, step):
-        left = at
-
-        def count(frame, event, argument):
-            nonlocal left
-            left -= event == "c_call"
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        told.append(killed(place, begun=lambda count=count: sys.setprofile(count)))
+        told.append(killed(place, at=at))
         assert whole(place, sum(told) - len(told)) <= sum(told) + 1
     assert set(told) == {1, 2}  # before the end of the next and after it
 
@@ -135,30 +95,17 @@ def test_kill_at_each_call_of_an_add(tmp_path, step):
 # ---- full disk
 
 
-def in_child(work) -> str:
-    """What `work` says, run in a process of its own, whose limits may be set."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        said = "nothing"
-        try:
-            said = work() or "nothing"
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writer, said.encode())
-        os._exit(0)
-    os.close(writer)
-    said = b""
-    while part := os.read(reader, 1 << 16):
-        said += part
-    os.close(reader)
-    os.waitpid(child, 0)
-    return said.decode()
-
-
-def limit(size: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+def said_by(work: Callable[..., None], *arguments: object) -> Any:
+    """What `work` sends, run in a process of its own, whose limits may be set."""
+    reader, writer = PROCESSES.Pipe(duplex=False)
+    place, *more = arguments
+    process = PROCESSES.Process(target=work, args=(str(place), writer, *more))
+    process.start()
+    writer.close()
+    with reader:
+        said = reader.recv()
+    process.join()
+    return said
 
 
 def test_an_artifact_that_does_not_fit(tmp_path):
@@ -166,13 +113,7 @@ def test_an_artifact_that_does_not_fit(tmp_path):
     with open_store(place) as store:
         store.add(finding(0), files(0))
 
-    def work() -> None:
-        with open_store(place) as store:
-            limit(BIG // 2)
-            store.add(finding(1), files(1) | {"report.json": b"x" * BIG})
-
-    said = in_child(work)
-    assert said.startswith("StoreError: ")
+    said = said_by(artifact_that_does_not_fit, place)
     assert "make room and start again" in said
     assert "\n" not in said
     assert not [p for p in (place / "artifacts").rglob("*") if p.is_file() and p.stat().st_size == BIG // 2]
@@ -189,22 +130,12 @@ def test_a_database_that_cannot_grow(tmp_path, room):
         store.add(finding(0), {"module.hlo": b"HloModule m0"})
     size = max(p.stat().st_size for p in place.glob("findings.db*"))
 
-    def work() -> str:
-        with open_store(place) as store:
-            limit(size + room if room else 4096)
-            for number in range(1, 200):
-                try:
-                    store.add(finding(number), {"module.hlo": b"HloModule m%d" % number})
-                except StoreError as error:
-                    return f"{number} {error}"
-        return "never full"
-
-    number, _, said = in_child(work).partition(" ")
+    number, said = said_by(until_it_cannot_grow, place, size + room if room else 4096)
     assert "make room and start again" in said, said
     assert "\n" not in said
     with open_store(place) as store:
-        assert sorted(f.origin.number for f in store.findings()) == list(range(int(number)))
-        assert store.add(finding(int(number)), {"module.hlo": b"HloModule m%d" % int(number)})
+        assert sorted(f.origin.number for f in store.findings()) == list(range(number))
+        assert store.add(finding(number), {"module.hlo": b"HloModule m%d" % number})
 
 
 @pytest.mark.slow
@@ -359,7 +290,7 @@ def test_artifacts_at_a_url(tmp_path):
 WRITER = """
 import sys
 sys.path.insert(0, {folder!r})
-from test_robust import files, finding
+from store_work import files, finding
 from assay.store.api import open_store
 place, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with open_store(place) as store:
