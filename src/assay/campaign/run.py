@@ -35,8 +35,12 @@ LOUD = (Verdict.CRASH, Verdict.HANG)
 BATCH_S = 900.0
 """Seconds after which a batch, or a triage, is given up: our own failure, and told as such."""
 REQUEST_S = 90.0
-"""Seconds of one request to the compiler, and of one evaluation: a generated program takes one second, and one that
-hangs is not to cost an hour.
+"""Seconds of one request to the compiler: a generated program takes one second, and one that hangs is not to cost an
+hour.
+"""
+REFERENCE_S = 20.0
+"""Seconds of one evaluation, or of all sampled ones of a set of inputs: a loop of thousands of rounds is not worth the
+hundred programs that are judged meanwhile.
 """
 TRIES, SLOW_TRIES = 5, 2
 """Of what was lost with its process, and of what took too long."""
@@ -210,7 +214,7 @@ def request_of(settings: Settings) -> api.Request:
         options=settings.options,
         flags=settings.flags,
         timeout_s=REQUEST_S,
-        reference_timeout_s=REQUEST_S,
+        reference_timeout_s=REFERENCE_S,
         preload=Path(settings.preload) if settings.preload else None,
     )
 
