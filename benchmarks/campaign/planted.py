@@ -4,14 +4,16 @@
 
 XLA:CPU of the jax that is installed, with a last pass that makes something else of every instruction that a fault is
 of (wrong_compiler.py): of every kind of the isolation benchmark the wide one, and --each that are narrower
-(conditions.py). Programs, inputs and verdicts are those of `assay fuzz` at default settings. Found: the first program
-that is wrong in its batch, and then alone in a fresh worker; whose results are not the right compiler's, bit for bit;
-and of which the right compiler makes nothing wrong.
+(conditions.py). Programs, inputs and verdicts are those of `assay fuzz` at default settings. Found: a program is wrong
+in its batch, and then alone in a fresh worker; its results are not the right compiler's, bit for bit; and the right
+compiler makes nothing wrong of it. What is told is how many programs the campaign has screened with the batch in which
+that is so.
 
-The programs of a campaign do not depend on a fault. So each batch is compiled and run once by the right compiler, and
-by a wrong one only if the module has a place for its fault; and a program is judged there only if its results are not
-the right compiler's, bit for bit, since it has the same verdict otherwise. Programs change with what was reached
-before: what the right compiler reached counts.
+To be cheap: the programs of a campaign do not depend on a fault, and those of a batch have nothing to do with each
+other. So each batch is compiled and run once by the right compiler; and then again with several wrong ones at once, a
+fault for each program that has a place for it. A program is judged there if its results are not the right compiler's,
+bit for bit, since it has the same verdict otherwise; and alone by a compiler that has its one fault everywhere.
+Programs change with what was reached before: what the right compiler reached counts.
 
 Equivalent: the fault was made, and no result of any program is another bit. Never made: no program had a place for it,
 which counts as missed. Refused: XLA:CPU compiled nothing that had it. The lines of --out are written as they come; a
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
+import re
 import sys
 import tempfile
 import time
@@ -33,107 +35,38 @@ from pathlib import Path
 from typing import Any
 
 from conditions import Fault, faults, places
+from watched import Part, Watched
 
-from assay.campaign.batch import Lowered, Member
-from assay.campaign.row import Row
 from assay.campaign.run import Progress, request_of
-from assay.campaign.screen import Batch, Given, Screen, Suspect, judged_alone
+from assay.campaign.screen import Screen
 from assay.campaign.settings import Members, Settings, is_wide
-from assay.checking.target import Outputs
-from assay.errors import AssayError
-from assay.hlo.parse import parse_module
 from assay.journal import Journal
-from assay.oracle.verdict import FINDINGS, Verdict
-from assay.programs.program import Array, Program
-from assay.toolchain import RequestRefused, WorkerDied
 
-SILENT = (Verdict.MISMATCH, Verdict.NONDETERMINISTIC)
 BAR = 0.9
 
 
 @dataclass(slots=True)
-class Watched(Screen):
-    """Screening with a right compiler that is remembered, and then with wrong ones.
-
-    right: the results of each program of the batch, as bytes; none of a program that the right compiler does nothing
-    with. whole: the batch as it was lowered, and what each program is given, where all of them ran together. changed:
-    programs to whose results a fault does something.
+class Tries:
+    """What a fault came to in a batch. changed: programs whose results it changed. refused: those that XLA:CPU did not
+    compile or run. said: verdicts on the changed ones.
     """
 
-    right: dict[tuple[int, str], list[bytes]] = field(default_factory=dict)
-    whole: tuple[Lowered, Sequence[Sequence[Array]]] | None = None
-    given: dict[int, Sequence[Given]] = field(default_factory=dict)
     changed: list[int] = field(default_factory=list)
-    honest: bool = True
-    found: Suspect | None = None
+    refused: list[int] = field(default_factory=list)
+    said: Counter[str] = field(default_factory=Counter)
+    found: int | None = None
+    klass: str = ""
 
-    @staticmethod
-    def beside(screen: Screen) -> Watched:
-        return Watched(screen.request, screen.worker, screen.settings, screen.folder, screen._open)
-
-    def rightly(self, members: Sequence[Member], wide: bool) -> Batch:
-        self.honest, self.right, self.whole = True, {}, None
-        batch = self.judged(members, wide)
-        if self.whole is not None and len(self.whole[0].programs) < len(members):
-            self.whole = None  # of a part
-        return batch
-
-    def wrongly(self, members: Sequence[Member], wide: bool) -> list[Row]:
-        """A row for each, by a compiler that has a fault now. What the right one did is not done again."""
-        self.honest, self.changed, self.found = False, [], None
-        if self.whole is None:
-            return self.judged(members, wide).rows
-        lowered, sets = self.whole
-        try:
-            ran = self._run(lowered, sets)
-        except (RequestRefused, WorkerDied, AssayError):
-            return self.judged(members, wide).rows
-        rows, at = [], 0
-        for member, program in zip(members, lowered.programs, strict=True):
-            own = slice(at, at := at + len(member.plan.results))
-            outputs = [(first[own], second[own]) for first, second in ran]
-            rows.append(self._each(member, program, self.given[member.number], outputs)[0])
-        return rows
-
-    def _run(self, lowered: Lowered, sets: Sequence[Sequence[Array]]) -> list[Outputs]:
-        found = super(Watched, self)._run(lowered, sets)
-        if self.honest:
-            self.whole = lowered, sets
-        return found
-
-    def _each(
-        self, member: Member, program: Program, given: Sequence[Given], outputs: Sequence[Outputs]
-    ) -> tuple[Row, list[Suspect]]:
-        self.given[member.number] = given
-        return super(Watched, self)._each(member, program, given, outputs)
-
-    def _screened(self, member: Member, program: Program, given: Given, outputs: Outputs) -> Row | None:
-        results, key = [array.tobytes() for run in outputs for array in run], (member.number, given[0])
-        if self.honest:
-            self.right[key] = results
-            return Row(member.number, Verdict.AGREE)
-        if key not in self.right or results == self.right[key] or self.found is not None:
-            return Row(member.number, Verdict.AGREE)
-        self.changed.append(member.number)
-        return super(Watched, self)._screened(member, program, given, outputs)
-
-    def _alone(
-        self, member: Member, program: Program, given: Sequence[Given], suspected: bool = False
-    ) -> tuple[list[Row], list[Suspect]]:
-        if not suspected:  # it does not compile alone either, by which compiler ever
-            return [Row(member.number, Verdict.UNVERIFIED, "not compiled, or not run")], []
-        rows, suspects = super(Watched, self)._alone(member, program, given, suspected)
-        if suspects and suspects[0].case.verdict in SILENT:
-            self.found = suspects[0]
-        return rows, suspects
+    def line(self, fault: Fault, batch: int) -> dict[str, Any]:
+        return {"fault": fault.name, "batch": batch, "class": self.klass, "found": self.found, "said": dict(self.said),
+                "changed": self.changed, "refused": self.refused}  # fmt: skip
 
 
 @dataclass(slots=True)
 class Bench:
-    """planted: the folder that the wrong compiler looks at. lines: what is known of each fault, a batch each."""
+    """lines: what is known of each fault, one a batch."""
 
     settings: Settings
-    planted: Path
     faults: list[Fault]
     journal: Journal
     screen: Watched
@@ -156,81 +89,96 @@ class Bench:
         """Those that were not found yet."""
         return [f for f in self.faults if all(r["found"] is None for r in self.lines.get(f.name, {}).values())]
 
-    def tell(self, fault: Fault | None) -> None:
-        (self.planted / "fault").write_text(fault.name if fault else "")
-
     def batch(self, number: int) -> None:
         if number in self.progress.done:
             return
         start = time.monotonic()
-        screen, wide = self.screen, is_wide(number)
         members = Members(self.settings, self.progress.corpus).batch(number)
-        seen = self.planted / "seen"
-        seen.mkdir()
-        self.tell(None)
-        honest = screen.rightly(members, wide)
-        modules = [parse_module(path.read_text()) for path in seen.iterdir()]
-        shutil.rmtree(seen)
-        here = [fault for fault in self.left() if any(places(module, fault) for module in modules)]
+        honest = self.screen.rightly(members, is_wide(number))
         took = time.monotonic() - start
-        for fault in here:
-            if number not in self.lines.get(fault.name, {}):
-                self.wrong(fault, number, members, wide)
+        left, tries = self.left(), dict[Fault, Tries]()
+        compiled = sum(self.part(part, left, tries) for part in self.screen.parts)
+        for fault, here in tries.items():
+            self.keep(here.line(fault, number))
         reached = {feature: list(choices) for feature, choices in honest.reached.items()}
         self.keep({"batch": number, "reached": reached})
+        more = time.monotonic() - start - took
         print(
-            f"batch {number}: {took:.0f} s, {len(screen.right)} programs, places for {len(here)} faults, "
-            f"{time.monotonic() - start - took:.0f} s with them; {len(self.left())} of {len(self.faults)} left",
+            f"batch {number}: {took:.0f} s, places for {len(tries)} faults, {more:.0f} s with them in {compiled} "
+            f"compilations; {len(self.left())} of {len(self.faults)} left",
             file=sys.stderr,
             flush=True,
         )
 
-    def wrong(self, fault: Fault, number: int, members: Sequence[Member], wide: bool) -> None:
-        screen = self.screen
-        self.tell(fault)
-        rows = screen.wrongly(members, wide)
-        self.tell(None)
-        found = screen.found
-        if found is not None and self.wrong_anyway(found):
-            found = None
-        changed = set(screen.changed)
-        said = Counter(f"{row.verdict} {row.why}".strip()[:100] for row in rows if row.number in changed)
-        refused = [row.why[:160] for row in rows if row.number not in changed and row.verdict is not Verdict.AGREE]
-        self.keep(
-            {
-                "fault": fault.name,
-                "batch": number,
-                "changed": sorted(changed),
-                "refused": refused,
-                "said": dict(said),
-                "found": None if found is None else found.member.number,
-                "class": "" if found is None else str(found.case.klass or found.case.verdict),
-            }
-        )
+    def part(self, part: Part, left: Sequence[Fault], tries: dict[Fault, Tries]) -> int:
+        """Every fault in every program that has a place for it, until it is found; the number of compilations."""
+        waiting: dict[Fault, list[int]] = {}
+        for fault in left:
+            numbers = {part.of[place] for place in places(part.module, fault) if place in part.of}
+            if numbers and (fault not in tries or tries[fault].found is None):
+                waiting[fault] = sorted(numbers)
+                tries.setdefault(fault, Tries())
+        count = 0
+        while waiting:
+            count += self.some(part, _turn(waiting), tries)
+            waiting = {fault: rest for fault, rest in waiting.items() if rest and tries[fault].found is None}
+        return count
 
-    def wrong_anyway(self, suspect: Suspect) -> bool:
-        """Whether the right compiler is wrong of it as well: a finding, and not this fault's."""
-        case = judged_alone(suspect.program, suspect.arguments, suspect.case.inputs, self.screen.request)
-        return case.verdict in FINDINGS
+    def some(self, part: Part, turn: dict[int, Fault], tries: dict[Fault, Tries]) -> int:
+        outputs = self.screen.wrongly(part, {number: fault.name for number, fault in turn.items()})
+        if outputs is None:
+            if len(turn) == 1:
+                ((number, fault),) = turn.items()
+                tries[fault].refused.append(number)
+                return 1
+            both = list(turn.items())
+            middle = len(both) // 2
+            return 1 + self.some(part, dict(both[:middle]), tries) + self.some(part, dict(both[middle:]), tries)
+        for number, fault in sorted(turn.items()):
+            here = tries[fault]
+            if here.found is not None:
+                continue
+            row = self.screen.verdict(part, number, fault.name, outputs[number])
+            if self.screen.changed:
+                here.changed.append(number)
+                here.said[f"{row.verdict} {row.why}".strip()[:100]] += 1
+            if (found := self.screen.found) is not None:
+                here.found, here.klass = number, str(found.case.klass or found.case.verdict)
+        return 1
+
+
+def _turn(waiting: dict[Fault, list[int]]) -> dict[int, Fault]:
+    """A fault for each program, as far as there are any: first one program for each fault, then what is free; they are
+    taken off the lists.
+    """
+    turn: dict[int, Fault] = {}
+    for _ in range(max(map(len, waiting.values()))):
+        for fault in sorted(waiting, key=lambda fault: len(waiting[fault])):
+            number = next((n for n in waiting[fault] if n not in turn), None)
+            if number is not None:
+                turn[number] = fault
+                waiting[fault].remove(number)
+    return turn
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--each", type=int, default=3, help="narrower faults of each kind")
+    parser.add_argument("--kinds", default="", help="a regular expression: only the kinds that it is found in")
     parser.add_argument("--seed", type=int, default=0, help="of the campaign, and of what is drawn for the faults")
     parser.add_argument("--out", type=Path, default=Path("planted.jsonl"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="assay-planted-") as folder:
         os.environ["ASSAY_PLANTED"] = folder
-        (Path(folder) / "fault").write_text("")
+        (Path(folder) / "told").write_text("{}")
         preload = str(Path(__file__).with_name("wrong_compiler.py"))
         settings = Settings(seed=options.seed, target="cpu", preload=preload)
-        wanted = list(faults(options.seed, options.each))
+        wanted = [f for f in faults(options.seed, options.each) if re.search(options.kinds, f.kind)]
         screen = Screen.of(request_of(settings))
-        question = f"planted faults, seed {options.seed}, {len(wanted)} faults"
+        question = f"planted faults {options.kinds}, seed {options.seed}, {len(wanted)} faults"
         with Journal(options.out, question, "run of this benchmark") as journal:
-            bench = Bench(settings, Path(folder), wanted, journal, Watched.beside(screen))
+            bench = Bench(settings, wanted, journal, Watched.beside(screen, Path(folder)))
             for line in journal.found:
                 bench.known(line)
             journal.begin(journal.found)
@@ -260,17 +208,18 @@ def summary(bench: Bench, programs: int) -> int:
     counts = sorted(count for f in bench.faults if (count := outcome(f, bench, programs)[1]))
     print(f"{len(bench.faults)} faults of {len({f.kind for f in bench.faults})} kinds: {dict(outcomes)}")
     if counts:
-        print(f"programs to the first find: median {counts[len(counts) // 2]}, most {counts[-1]}")
+        print(f"programs screened when it was found: median {counts[len(counts) // 2]}, most {counts[-1]}")
     print(f"found within {programs} programs: {share:.1%} of {total} that are not equivalent (bar {BAR:.0%})")
     return 0 if share >= BAR else 1
 
 
 def outcome(fault: Fault, bench: Bench, programs: int) -> tuple[str, int | None, list[dict[str, Any]]]:
-    """A word, the number of programs to the find, and the lines of the fault."""
+    """A word, the number of programs that were screened when it was found, and the lines of the fault."""
     lines = list(bench.lines.get(fault.name, {}).values())
-    found = [line["found"] for line in lines if line["found"] is not None and line["found"] < programs]
+    size = bench.settings.batch
+    found = [line["batch"] for line in lines if line["found"] is not None and line["batch"] * size < programs]
     if found:
-        return "found", min(found) + 1, lines
+        return "found", (min(found) + 1) * size, lines
     if not lines:
         return "never made", None, lines
     if any(line["changed"] for line in lines):
