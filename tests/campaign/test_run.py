@@ -241,21 +241,35 @@ def of_store(store: Path) -> list[psutil.Process]:
     return found
 
 
-def kill(kind: str, campaign: subprocess.Popen[str]) -> bool:
+def parts(campaign: subprocess.Popen[str]) -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """Its own processes, and the workers of those."""
+    lanes, workers = [], []
+    with contextlib.suppress(psutil.Error):
+        for lane in psutil.Process(campaign.pid).children():
+            if "spawn_main" in " ".join(lane.cmdline()):
+                lanes.append(lane)
+                workers += [child for child in lane.children(recursive=True) if "worker" in " ".join(child.cmdline())]
+    return lanes, workers
+
+
+def wait_for_work(campaign: subprocess.Popen[str]) -> None:
+    """Until it has a worker, or has ended."""
+    while campaign.poll() is None and not parts(campaign)[1]:
+        time.sleep(0.1)
+
+
+def kill(kind: str, campaign: subprocess.Popen[str], rng: random.Random) -> bool:
     """Kills a process of the campaign, or all that are in its group; whether there was one."""
     if kind == "group":
         os.killpg(campaign.pid, signal.SIGKILL)
-        return True
-    if kind == "campaign":
+    elif kind == "campaign":
         campaign.kill()
-        return True
-    mark = {"lane": "spawn_main", "worker": "toolchain/worker"}[kind]
-    try:
-        children = psutil.Process(campaign.pid).children(recursive=True)
-        victim = random.choice([child for child in children if mark in " ".join(child.cmdline())])
-        victim.kill()
-    except (psutil.Error, IndexError):
-        return False
+    else:
+        lanes, workers = parts(campaign)
+        try:
+            rng.choice(lanes if kind == "lane" else workers).kill()
+        except (psutil.Error, IndexError):
+            return False
     return True
 
 
@@ -272,10 +286,11 @@ def test_kills_lose_nothing_and_store_nothing_twice(tmp_path: Path) -> None:
     whole, _ = small(alone, programs, stdout=subprocess.PIPE).communicate()
     done, running = Counter[str](), small(disturbed, programs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while done.total() < kills:
-        time.sleep(rng.uniform(1, 15))
+        wait_for_work(running)
+        time.sleep(rng.uniform(0, 10))
         kind = rng.choice(("group", "campaign", "lane", "lane", "worker", "worker"))
         if running.poll() is None:
-            done[kind] += kill(kind, running)
+            done[kind] += kill(kind, running, rng)
         if kind in ("group", "campaign") or running.poll() is not None:
             running.wait()
             running = small(disturbed, programs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

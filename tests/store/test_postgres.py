@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,8 @@ from assay.store.api import Filters, open_store
 from assay.store.finding import Verification
 
 pytestmark = pytest.mark.slow
+VERSION = tuple(int(part) for part in metadata.version("jax").split(".")[:3])
+needs_passes = pytest.mark.skipif(VERSION < (0, 10, 2), reason="passes can be registered from jax 0.10.2 on")
 
 
 def programs() -> Path | None:
@@ -118,3 +123,32 @@ def test_a_database_that_is_not_there(server):
     with pytest.raises(StoreError, match="does not exist") as caught:
         open_store(server.replace("/postgres?", "/nowhere?") + "&artifacts=/tmp/x")
     assert "\n" not in str(caught.value)
+
+
+SMALL = Path(__file__).parents[1] / "campaign" / "small_campaign.py"
+
+
+@needs_passes
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seeds", [(2, 4), (4, 4)], ids=["two campaigns", "one campaign twice"])
+def test_two_processes_of_campaigns_at_once(place, seeds):
+    """Each comes to all of its programs, and what is wrong is counted once, whoever saw it."""
+    words = [[sys.executable, str(SMALL), place, str(seed), "16"] for seed in seeds]
+    running = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in words]
+    said = [process.communicate(timeout=1500)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    reports = [json.loads(text)["campaigns"][0] for text in said]
+    assert [report["programs"] for report in reports] == [16, 16]
+    assert [report["left"] for report in reports] == [0, 0]
+    if len(set(seeds)) == 1:
+        assert reports[0]["verdicts"] == reports[1]["verdicts"]
+        reports = reports[:1]
+    wrong = sum(report["verdicts"].get("mismatch", 0) for report in reports)
+    assert wrong >= 2
+    with open_store(place) as store:
+        assert len(store.campaigns()) == len(set(seeds))
+        assert sum(bucket.count for bucket in store.buckets()) == wrong
+        found = [(finding.origin.seed, finding.origin.number) for finding in store.findings()]
+        assert len(set(found)) == len(found) >= 2
+        for finding in store.findings():
+            assert all(store.read(finding, name) for name in finding.artifacts)
