@@ -56,8 +56,8 @@ LEAST_S = 5.0
 """Seconds before `until` in which no reduction is begun."""
 
 
-HANG_S = 20.0
-"""Seconds of a request that hung before."""
+HANG_S = 10.0
+"""Seconds of a request that hung before: it is looked at ten times and more."""
 
 
 @dataclass(frozen=True, slots=True)
