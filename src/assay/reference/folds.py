@@ -18,7 +18,7 @@ import numpy as np
 from assay.hlo.shape import DType
 from assay.reference.context import Context, flushes, largest_partial_sum, mark, smallest_normal, unit_roundoff
 from assay.reference.sums import alike, below_last_digit, exactly, infinity_lost, summed, whole
-from assay.reference.value import Array, Ball, total, union, wrap
+from assay.reference.value import Array, Ball, enclosing, total, union, wrap
 
 Ufunc = Any
 
@@ -338,10 +338,8 @@ def _end(x: Ball, sign: int) -> Array:
 
 def from_ends(like: Ball, low: Array, high: Array, und: Array | None) -> Ball:
     """The ball [low, high] of the type of `like`; equal infinities and NaN have no radius."""
-    mid = np.asarray(low + (high - low) * 0.5)
-    mid = np.where(low == high, low, mid)
-    rad = np.maximum(high - mid, mid - low)
-    rad = np.where(np.isfinite(rad) & (low != high), rad * (1 + 2.0**-50), 0.0)
+    mid, rad = enclosing(low, high)
+    rad = np.where(np.isfinite(rad) & (low != high), rad, 0.0)
     return Ball(like.dtype, mid, rad if rad.any() else None, und)
 
 

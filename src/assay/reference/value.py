@@ -92,6 +92,16 @@ def joined(real: Array, imaginary: Array) -> Array:
     return made
 
 
+def enclosing(low: Array, high: Array) -> tuple[Array, Array]:
+    """Midpoint and radius of [low, high], so that midpoint - radius and midpoint + radius, as float64 has them, lie no
+    further in; a radius of 0 where the ends are equal. Neither means anything where an end is not finite.
+    """
+    with np.errstate(all="ignore"):
+        mid = np.where(low == high, low, low / 2 + high / 2)
+        # Where one end is much larger, both round, and the other end is lost in the last digit.
+        return mid, np.maximum(high - mid, mid - low) * (1 + 2.0**-50)
+
+
 def round_to(dtype: DType, mid: Array) -> Array:
     """`mid` rounded to the nearest value of `dtype`, ties to even, overflowing as the type does; float64 or
     complex128 out.

@@ -19,7 +19,7 @@ from assay.reference.context import Context, largest_partial_sum, smallest_norma
 from assay.reference.ops.movement import moved
 from assay.reference.registry import find
 from assay.reference.sums import below_last_digit, infinity_lost, whole
-from assay.reference.value import Array, Ball, as_ball, joined, union, wrap
+from assay.reference.value import Array, Ball, as_ball, enclosing, joined, union, wrap
 
 ASSIGN = "assign"
 KEEP = "keep"
@@ -292,8 +292,8 @@ def _extreme(ufunc: np.ufunc) -> Callable[[Context, Ball, Ball, _Group], Ball]:
         low = group.fold(ufunc, element.mid - radii[0], value.mid - radii[1])
         high = group.fold(ufunc, element.mid + radii[0], value.mid + radii[1])
         finite = np.isfinite(low) & np.isfinite(high)
-        middle = np.where(finite, low + (high - low) / 2, mid)
-        return Ball(element.dtype, middle, np.where(finite, np.maximum(high - middle, middle - low), 0.0), und)
+        middle, rad = enclosing(low, high)
+        return Ball(element.dtype, np.where(finite, middle, mid), np.where(finite, rad, 0.0), und)
 
     return extreme
 

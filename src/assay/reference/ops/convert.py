@@ -17,7 +17,7 @@ from assay.reference.context import UNUSUAL, Context, mark, unit_roundoff
 from assay.reference.ops.blocks import elementwise
 from assay.reference.ops.elementwise import bounds, signed, touches_zero, unsigned_zero
 from assay.reference.registry import operation
-from assay.reference.value import Array, Ball, Value, held_dtype, round_to, union, wrap
+from assay.reference.value import Array, Ball, Value, enclosing, held_dtype, round_to, union, wrap
 
 FIELD_BITS = {"f64": 11, "f32": 8, "bf16": 8, "f16": 5}  # exponent bits, for reduce-precision
 
@@ -206,9 +206,9 @@ def reduce_precision(ctx: Context, instr: Instruction, a: Ball) -> Value:
         return Ball(a.dtype, mid, None, a.und)
     low, high = (reduced(bound) for bound in bounds(a))
     same = (low == high) | ~np.isfinite(a.mid)
-    centre = low / 2 + high / 2
+    centre, rad = enclosing(low, high)
     lost = ~same & ~np.isfinite(centre)
-    rad = np.where(same | lost, 0.0, np.maximum(high - centre, centre - low))
+    rad = np.where(same | lost, 0.0, rad)
     return mark(Ball(a.dtype, np.where(same | lost, mid, centre), rad if rad.any() else None, a.und), lost)
 
 

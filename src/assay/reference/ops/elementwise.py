@@ -22,7 +22,7 @@ from assay.reference.context import UNUSUAL, Context, smallest_normal
 from assay.reference.ops import complex as complex_ops
 from assay.reference.ops import error_free, rewrites
 from assay.reference.ops.blocks import elementwise
-from assay.reference.value import Array, Ball, Value, held_dtype, total, union, wrap
+from assay.reference.value import Array, Ball, Value, enclosing, held_dtype, total, union, wrap
 
 
 def inexact(dtype: DType) -> bool:
@@ -354,8 +354,7 @@ def extreme(ctx: Context, pick: Callable[[Array, Array], Array], a: Ball, b: Bal
     b_rad = np.zeros_like(mid) if b.rad is None else b.rad
     if (a_wins | b_wins).all():
         return Ball(a.dtype, np.where(a_wins, a.mid, b.mid), np.where(a_wins, a_rad, b_rad), und)
-    centre = low / 2 + high / 2
-    half = np.maximum(high - centre, centre - low)
+    centre, half = enclosing(low, high)
     mid = np.where(a_wins, a.mid, np.where(b_wins, b.mid, np.where(np.isnan(mid), mid, centre)))
     rad = np.where(a_wins, a_rad, np.where(b_wins, b_rad, half))
     return Ball(a.dtype, mid, np.where(np.isfinite(mid), rad, 0.0), und)

@@ -26,7 +26,7 @@ from assay.reference.ops.movement import moved
 from assay.reference.ops.window import places_of, terms_first
 from assay.reference.registry import operation
 from assay.reference.sums import summed
-from assay.reference.value import Array, Ball, Value, as_ball, total, union
+from assay.reference.value import Array, Ball, Value, as_ball, enclosing, total, union
 
 Terms = Callable[[Array, object], Array]
 """The terms of every window of an array, padding filled: (terms, places)."""
@@ -234,12 +234,13 @@ def _with_rivals(
     low, high = low.reshape(x.dims), high.reshape(x.dims)
     lost = open_.reshape(x.dims) | ~np.isfinite(low) | ~np.isfinite(high)
     low, high = np.where(lost, 0.0, low), np.where(lost, 0.0, high)
-    rad = total(found.rad, (high - low) / 2)
+    middle, off = enclosing(low, high)
+    rad = total(found.rad, off)
     most = len(rivals) + 1  # additions that these may be a part of, each rounded
     size = np.abs(found.mid) + np.abs(low) + np.abs(high) + (0.0 if found.rad is None else found.rad)
     touched = (low != 0) | (high != 0)
     error = np.where(touched, most * unit_roundoff(source.dtype) * size, 0.0)
-    summed_up = ctx.rounded(source.dtype, found.mid + (low + high) / 2, rad, union(found.und, lost), error=error)
+    summed_up = ctx.rounded(source.dtype, found.mid + middle, rad, union(found.und, lost), error=error)
     return Ball(
         source.dtype,
         np.where(touched, summed_up.mid, found.mid),

@@ -23,7 +23,7 @@ from assay.reference.ops.elementwise import signed
 from assay.reference.ops.movement import moved
 from assay.reference.ops.ordering import HIGHEST, LOWEST, Key, code_floats, key_body, key_codes, lexicographic
 from assay.reference.registry import custom_call, operation
-from assay.reference.value import Array, Ball, Value, as_ball, held_dtype, union
+from assay.reference.value import Array, Ball, Value, as_ball, enclosing, held_dtype, union
 
 
 @dataclass(slots=True)
@@ -274,8 +274,8 @@ def _order_statistics(key: Key, result: Ball, low: Array, high: Array) -> Ball:
         low, high = ~high, ~low
     down, up = code_floats(low), code_floats(high)
     known = ~apart | (np.isfinite(down) & np.isfinite(up))
-    mid = np.where(apart & known, down + (up - down) / 2, result.mid)
-    rad = np.where(apart & known, np.maximum(up - mid, mid - down), 0.0)
+    mid, rad = enclosing(down, up)
+    mid, rad = np.where(apart & known, mid, result.mid), np.where(apart & known, rad, 0.0)
     return Ball(result.dtype, mid, rad, ~known if not known.all() else None)
 
 
@@ -322,6 +322,6 @@ def _hull(result: Ball, cluster: Array, starts: Array, where: Array) -> Ball:
     with np.errstate(all="ignore"):
         low = np.minimum.reduceat(mid - rad, starts)[cluster]
         high = np.maximum.reduceat(mid + rad, starts)[cluster]
-        centre = low + (high - low) / 2
-    rad = np.where(where, np.maximum(high - centre, centre - low), rad.reshape(cluster.shape))
+    centre, off = enclosing(low, high)
+    rad = np.where(where, off, rad.reshape(cluster.shape))
     return Ball(result.dtype, np.where(where, centre, result.mid), rad, result.und)
