@@ -62,8 +62,13 @@ def test_what_is_killed_is_told_and_begun_anew(tmp_path: Path) -> None:
         for path in (tmp_path / "a", tmp_path / "b"):  # at work
             one.begin(wait_and_tell, [str(path)])
             os.kill(told(path), signal.SIGKILL)
-            with pytest.raises(Gone):
+            with pytest.raises(Gone) as gone:
                 answer(one)
+            assert gone.value.killed
+        one.begin(os._exit, [3])
+        with pytest.raises(Gone) as gone:
+            answer(one)
+        assert not gone.value.killed
         assert isinstance(idle, int)
         os.kill(idle, signal.SIGKILL)  # idle
 

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from assay.campaign import api, run
 from assay.campaign.api import Options, Watch, fuzz
-from assay.campaign.follow import LEAST_S, Limits
+from assay.campaign.follow import LEAST_S, Followed, Limits
 from assay.campaign.lanes import Gone, Lanes
 from assay.campaign.run import Progress
 from assay.campaign.settings import Settings
@@ -194,12 +194,15 @@ def test_what_is_lost_is_done_again_and_then_told(tmp_path: Path) -> None:
         loop.progress.suspects = {3: False}
         batch, suspect = run.Task(1, triage=False), run.Task(3, triage=True)
         for _ in range(run.TRIES - 1):
-            loop._lost(batch, Gone())
-            loop._lost(suspect, Gone())
+            loop._lost(batch, Gone(killed=False))
+            loop._lost(suspect, Gone(killed=False))
         assert list(loop._again) == [1] * (run.TRIES - 1)
         assert (loop.progress.done, loop.progress.suspects) == (set(), {3: False})
-        loop._lost(batch, Gone())
-        loop._lost(suspect, Gone())
+        for _ in range(run.TRIES):
+            loop._lost(batch, Gone(killed=True))
+        assert (loop.progress.done, loop.progress.suspects) == (set(), {3: False}), "which was not its fault"
+        loop._lost(batch, Gone(killed=False))
+        loop._lost(suspect, Gone(killed=False))
         assert loop.progress.tally.verdicts == {Verdict.UNVERIFIED: 8}
         assert (loop.progress.done, loop.progress.suspects) == ({1}, {})
         assert loop.progress.told.total() == 1
@@ -212,6 +215,30 @@ def test_what_is_lost_is_done_again_and_then_told(tmp_path: Path) -> None:
             loop._lost(run.Task(2, triage=False), ToolchainError("no server"))
         with pytest.raises(ToolchainError, match="no server"):
             loop._lost(run.Task(2, triage=False), ToolchainError("no server"))
+
+
+class Answers:
+    """A lane with one answer."""
+
+    def __init__(self, answer: Followed) -> None:
+        self._answer = answer
+
+    def answer(self) -> Followed:
+        return self._answer
+
+
+def test_a_suspect_that_is_not_seen_again_is_looked_at_thrice_and_told(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        loop = run.Loop(settings(), store, 16)
+        loop.progress.suspects = {3: False, 4: False}
+        unseen: Any = Answers(Followed(why="not seen", unsure=True))
+        for _ in range(run.UNSURE_TRIES):
+            assert loop.progress.told == {}
+            assert list(loop._ended(run.Task(3, triage=True), unseen)) == []
+        assert (loop.progress.told, loop.progress.suspects) == ({"not seen": 1}, {4: False})
+        late: Any = Answers(Followed(late=True))
+        assert list(loop._ended(run.Task(4, triage=True), late)) == []
+        assert (loop.progress.suspects, loop._late) == ({4: False}, {4}), "it is kept for the next sitting"
 
 
 def test_a_full_disk_for_temporary_files_ends_it() -> None:
@@ -287,7 +314,7 @@ def test_kills_lose_nothing_and_store_nothing_twice(tmp_path: Path) -> None:
     done, running = Counter[str](), small(disturbed, programs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while done.total() < kills:
         wait_for_work(running)
-        time.sleep(rng.uniform(0, 10))
+        time.sleep(rng.uniform(0, 15))
         kind = rng.choice(("group", "campaign", "lane", "lane", "worker", "worker"))
         if running.poll() is None:
             done[kind] += kill(kind, running, rng)

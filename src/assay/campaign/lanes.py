@@ -24,7 +24,13 @@ from assay.errors import AssayError
 
 
 class Gone(Exception):
-    """The process of a lane ended in place of an answer; the lane takes work again."""
+    """The process of a lane ended in place of an answer; the lane takes work again. killed: whether somebody else ended
+    it, such as the system where memory was short.
+    """
+
+    def __init__(self, killed: bool) -> None:
+        super().__init__(killed)
+        self.killed = killed
 
 
 @dataclass(eq=False, slots=True)
@@ -47,11 +53,14 @@ class Lane:
     def answer(self) -> Any:
         """Raises Gone, and what the work raised."""
         assert self._pipe is not None
+        assert self._process is not None
         try:
             good, value = self._pipe.recv()
         except (EOFError, OSError) as error:
+            self._process.join(1.0)
+            killed = self._process.exitcode == -signal.SIGKILL
             self.stop()
-            raise Gone from error
+            raise Gone(killed) from error
         if not good:
             raise value
         return value

@@ -42,8 +42,10 @@ REFERENCE_S = 20.0
 """Seconds of one evaluation, or of all sampled ones of a set of inputs: a loop of thousands of rounds is not worth the
 hundred programs that are judged meanwhile.
 """
-TRIES, SLOW_TRIES = 5, 2
-"""Of what was lost with its process, and of what took too long."""
+KILLED_TRIES, TRIES, UNSURE_TRIES, SLOW_TRIES = 20, 5, 3, 2
+"""Of what was lost with a process that somebody killed, of what ended its process itself, of a suspect that is not seen
+again, and of what took too long.
+"""
 GRACE_S = 20.0
 """Seconds after the end in which what is under way may end."""
 AFTER_S = 25.0
@@ -247,7 +249,7 @@ class Loop:
     campaign: Campaign = field(init=False)
     _running: dict[Lane, Task] = field(default_factory=dict)
     _held: dict[int, Suspect] = field(default_factory=dict)  # suspects of this sitting, which need not be made again
-    _tries: Counter[Task] = field(default_factory=Counter)
+    _tries: Counter[tuple[Task, str]] = field(default_factory=Counter)  # and what became of it
     _again: deque[int] = field(default_factory=deque)  # batches that were lost
     _late: set[int] = field(default_factory=set)  # suspects for which there is no time left
     _quiet: int = 0  # batches since a loud one was followed
@@ -345,8 +347,8 @@ class Loop:
             self._judged(task.number, found)
         elif found.late:
             self._late.add(task.number)
-        elif found.unsure and not self._tries[task]:
-            self._tries[task] += 1  # once more: a worker may have been killed
+        elif found.unsure and self._tries[task, "unsure"] < UNSURE_TRIES - 1:
+            self._tries[task, "unsure"] += 1  # a worker may have been killed
         else:
             finding = self._stored(task.number, found)
             self._followed(task.number)
@@ -355,14 +357,15 @@ class Loop:
 
     def _lost(self, task: Task, death: Exception) -> None:
         """A process of ours ended, or took too long: it is tried again, and then left; it is no finding."""
-        self._tries[task] += 1
-        if self._tries[task] < (SLOW_TRIES if isinstance(death, TimeoutError) else TRIES):
+        killed, took = isinstance(death, Gone) and death.killed, isinstance(death, TimeoutError)
+        how = task, "killed" if killed else type(death).__name__
+        self._tries[how] += 1
+        if self._tries[how] < (SLOW_TRIES if took else KILLED_TRIES if killed else TRIES):
             if not task.triage:
                 self._again.append(task.number)
             return
         if isinstance(death, ToolchainError):
             raise death
-        took = isinstance(death, TimeoutError)
         why = f"not done in {BATCH_S:g} s" if took else "assay's own process ended each time"
         if task.triage:
             self.progress.told[f"not triaged: {why}"] += 1
