@@ -47,19 +47,29 @@ BAR = 0.9
 
 @dataclass(slots=True)
 class Tries:
-    """What a fault came to in a batch. changed: programs whose results it changed. refused: those that XLA:CPU did not
+    """What a fault comes to in a batch. changed: programs whose results it changed. refused: those that XLA:CPU did not
     compile or run. said: verdicts on the changed ones.
     """
 
+    fault: Fault
+    batch: int
     changed: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
     said: Counter[str] = field(default_factory=Counter)
     found: int | None = None
     klass: str = ""
 
-    def line(self, fault: Fault, batch: int) -> dict[str, Any]:
-        return {"fault": fault.name, "batch": batch, "class": self.klass, "found": self.found, "said": dict(self.said),
-                "changed": self.changed, "refused": self.refused}  # fmt: skip
+    @property
+    def line(self) -> dict[str, Any]:
+        return {
+            "fault": self.fault.name,
+            "batch": self.batch,
+            "class": self.klass,
+            "found": self.found,
+            "said": dict(self.said),
+            "changed": self.changed,
+            "refused": self.refused,
+        }
 
 
 @dataclass(slots=True)
@@ -97,9 +107,10 @@ class Bench:
         honest = self.screen.rightly(members, is_wide(number))
         took = time.monotonic() - start
         left, tries = self.left(), dict[Fault, Tries]()
-        compiled = sum(self.part(part, left, tries) for part in self.screen.parts)
-        for fault, here in tries.items():
-            self.keep(here.line(fault, number))
+        compiled = sum(self.part(part, number, left, tries) for part in self.screen.parts)
+        for here in tries.values():
+            if here.found is None:  # what was found was kept at once
+                self.keep(here.line)
         reached = {feature: list(choices) for feature, choices in honest.reached.items()}
         self.keep({"batch": number, "reached": reached})
         more = time.monotonic() - start - took
@@ -110,14 +121,14 @@ class Bench:
             flush=True,
         )
 
-    def part(self, part: Part, left: Sequence[Fault], tries: dict[Fault, Tries]) -> int:
+    def part(self, part: Part, batch: int, left: Sequence[Fault], tries: dict[Fault, Tries]) -> int:
         """Every fault in every program that has a place for it, until it is found; the number of compilations."""
         waiting: dict[Fault, list[int]] = {}
         for fault in left:
             numbers = {part.of[place] for place in places(part.module, fault) if place in part.of}
             if numbers and (fault not in tries or tries[fault].found is None):
                 waiting[fault] = sorted(numbers)
-                tries.setdefault(fault, Tries())
+                tries.setdefault(fault, Tries(fault, batch))
         count = 0
         while waiting:
             count += self.some(part, _turn(waiting), tries)
@@ -144,6 +155,7 @@ class Bench:
                 here.said[f"{row.verdict} {row.why}".strip()[:100]] += 1
             if (found := self.screen.found) is not None:
                 here.found, here.klass = number, str(found.case.klass or found.case.verdict)
+                self.keep(here.line)
         return 1
 
 
