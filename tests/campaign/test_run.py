@@ -46,6 +46,7 @@ def settings(**more: object) -> Settings:
 
 
 @needs_passes
+@pytest.mark.timeout(900)
 def test_a_wrong_compiler_is_found_reduced_tested_and_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def test_no_end_is_refused(tmp_path: Path) -> None:
 
 
 @needs_passes
+@pytest.mark.timeout(900)
 def test_what_is_not_followed_in_time_is_noted_told_and_followed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
