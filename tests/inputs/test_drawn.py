@@ -158,6 +158,40 @@ REFUSED = {
     "two factors, neither negative, whose product must be positive": [
         "x = T parameter(0)", "y = T parameter(1)", "q = T sqrt(x)", "m = T multiply(q, y)", "l = T log(m)",
         "n = T negate(y)", "k = T log(n)", "ROOT r = T add(l, k)"],
+    "a base that is negative where the exponent is none or one alone": [  # log(s) ** s for 0 < s <= 1
+        "x = T parameter(0)", "s = T sine(x)", "l = T log(s)", "p = T power(l, s)", "ROOT r = T log(p)"],
+    "an exponent that is whole at no place that is left": [
+        "x = T parameter(0)", "q = T sqrt(x)", "g = T logistic(x)", "s = T sine(g)", "n = T negate(s)",
+        "p = T power(n, s)", "ROOT r = T add(p, q)"],
+    "zero to a negative power": [
+        "x = T parameter(0)", "a = T abs(x)", "z = T subtract(a, a)", "g = T logistic(a)", "n = T negate(g)",
+        "ROOT r = T power(z, n)"],
+    "zero to a power that is neither zero nor infinite": [
+        "x = T parameter(0)", "y = T parameter(1)", "z = T subtract(x, x)", "p = T power(z, y)", "q = T divide(p, p)",
+        "ROOT r = T divide(q, y)"],
+    "the same to the same": [
+        "x = T parameter(0)", "m = T minimum(x, x)", "q = T divide(x, m)", "t = T tanh(x)", "d = T subtract(t, q)",
+        "ROOT r = T rsqrt(d)"],
+    "x + 0 * 1": [
+        "x = T parameter(0)", "n = T negate(x)", "z = T add(n, x)", "s = T add(x, z)", "q = T divide(n, s)",
+        "ROOT r = T log(q)"],
+    "min(x, -x)": ["x = T parameter(0)", "n = T negate(x)", "m = T minimum(n, x)", "ROOT r = T rsqrt(m)"],
+    "|x| - x, of x that is not negative": [
+        "x = T parameter(0)", "n = T negate(x)", "m = T maximum(n, x)", "q = T sqrt(n)", "d = T subtract(n, m)",
+        "ROOT r = T divide(q, d)"],
+    "tanh(s) * sin(-s)": [
+        "x = T parameter(0)", "s = T sine(x)", "t = T tanh(s)", "n = T negate(s)", "w = T sine(n)",
+        "m = T multiply(t, w)", "ROOT r = T rsqrt(m)"],
+    "(-x / exp(y)) / x": [
+        "x = T parameter(0)", "y = T parameter(1)", "n = T negate(x)", "e = T exponential(y)", "q = T divide(n, e)",
+        "d = T divide(q, x)", "ROOT r = T log(d)"],
+    "sin(x) + x, of x that is positive, is too": [  # so that tanh(y) to its power is at most 1
+        "x = T parameter(0)", "y = T parameter(1)", "l = T log(x)", "n = T negate(x)", "s = T sine(x)",
+        "d = T subtract(s, n)", "t = T tanh(y)", "p = T power(t, d)", "a = T abs(p)", "k = T log(a)",
+        "i = T rsqrt(k)", "ROOT r = T add(i, l)"],
+    "the sine of what lies between 0 and pi": [
+        "x = T parameter(0)", "t = T tanh(x)", "a = T abs(t)", "b = T add(a, a)", "n = T negate(b)", "s = T sine(n)",
+        "ROOT r = T rsqrt(s)"],
     "what is finite alone": [  # exp(x) ** y is infinite or not negative
         "x = T parameter(0)", "y = T parameter(1)", "e = T exponential(x)", "p = T power(e, y)", "n = T negate(p)",
         "ROOT r = T log(n)"],
@@ -172,6 +206,29 @@ def test_what_no_inputs_allow_is_refused(kind: str) -> None:
     wide = parse_module(print_module(module(*lines)).replace("f32[64]", "f32[100000]"))
     arrays = [np.random.default_rng(k).choice(TRIED, 100_000).astype(np.float32) for k in range(len(wide.arrays))]
     assert fine(wide, arrays) == 0
+
+
+def test_of_a_row_less_its_maximum_an_element_is_zero() -> None:
+    body = "top {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] %s(a, b)\n}\n"
+    text = """HloModule m
+%sENTRY e {
+  x = f32[4,8] parameter(0)
+  y = f32[4,8] parameter(1)
+  low = f32[] constant(%s)
+  t = f32[4] reduce(x, low), dimensions={1}, to_apply=top
+  b = f32[4,8] broadcast(t), dimensions={0}
+  d = f32[4,8] subtract(%s)
+  ROOT r = f32[4,8] log(d)
+}
+"""
+    for kind, start, operands, refused in (
+        ("maximum", "-inf", "b, x", True),
+        ("minimum", "inf", "x, b", True),
+        ("maximum", "5", "b, x", False),
+        ("maximum", "-inf", "b, y", False),
+    ):
+        outcome = draw_inputs(parse_module(text % (body % kind, start, operands)), 0).outcome
+        assert outcome == ("invalid(unsatisfiable: r)" if refused else "finite"), (kind, start, operands)
 
 
 TRIED = np.concatenate(

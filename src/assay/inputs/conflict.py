@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assay.hlo.shape import DType
+from assay.inputs.idioms import touches_zero
 from assay.inputs.rules import View
-from assay.inputs.span import INF, Span, limits, signed_alike, smallest, stored, whole
+from assay.inputs.span import EVERYTHING, INF, Span, limits, signed_alike, smallest, stored, whole
 from assay.inputs.walk import Walk
 
 SWEEPS = 8
 LARGEST = 20_000
 """Nodes up to which a proof is tried, and of needs the core is minimal where there are few."""
+
+LEAST = 5e-324
+"""Not zero."""
 
 Need = tuple[int, Span, int]
 
@@ -85,10 +89,12 @@ EXTREMA = ("maximum", "minimum")
 
 
 def certain_needs(walk: Walk, view: View) -> list[Need]:
-    """What instructions need of values that nothing masks; `view` is of all that there may be."""
+    """What instructions need of values that nothing masks; `view` is of all that there may be. EVERYTHING of the base
+    of a power: that it is not negative, or the exponent an integer.
+    """
     masked = walk.masked()
-    needs = walk.unmet(view, hard_only=True)
-    return [need for need in needs if not masked[need[2]] and not _may_be_whole(walk, view, need)]
+    needs = [need for need in walk.unmet(view, hard_only=True) if not masked[need[2]]]
+    return [(need[0], EVERYTHING, need[2]) if _may_be_whole(walk, view, need) else need for need in needs]
 
 
 def _may_be_whole(walk: Walk, view: View, need: Need) -> bool:
@@ -96,8 +102,7 @@ def _may_be_whole(walk: Walk, view: View, need: Need) -> bool:
     node = walk.flat.nodes[need[2]]
     if node.opcode != "power" or need[0] == need[2]:
         return False
-    exponent = view.spans[node.operands[1]]
-    return not exponent.finite or math.ceil(exponent.low) <= exponent.high
+    return _holds_whole(view.spans[node.operands[1]])
 
 
 def _all(walk: Walk, number: int) -> Span:
@@ -125,6 +130,7 @@ def contradicts(walk: Walk, everything: View, needs: Sequence[Need], sound: Sequ
         if spans[number].empty:
             return number
     loops = {k for phi in walk.flat.phis for k in (phi, *nodes[phi].operands)}
+    zeros = [k for k in touches_zero(nodes) if not uncertain[k]]
     for _ in range(SWEEPS):
         before = list(spans)
         for number in range(len(nodes) - 1, -1, -1):
@@ -138,6 +144,12 @@ def contradicts(walk: Walk, everything: View, needs: Sequence[Need], sound: Sequ
                 spans[k] = spans[k].meet(span if exact else signed_alike(dtype, stored(dtype, span), span))
                 if spans[k].empty:
                     return k
+        for number in zeros:
+            if spans[number].least > 0:
+                return number
+        for _, span, by in needs:
+            if span == EVERYTHING and by not in loops and (left := _raised(view, by)) is not None:
+                return left
         for number, node in enumerate(nodes):
             if node.operands and number not in loops:
                 spans[number] = spans[number].meet(walk.value(view, number))
@@ -148,6 +160,25 @@ def contradicts(walk: Walk, everything: View, needs: Sequence[Need], sound: Sequ
         if spans == before:
             return None
     return None
+
+
+def _raised(view: View, number: int) -> int | None:
+    """Narrows base and exponent of a power that is a number and finite: the operand of which nothing is left."""
+    base, exponent = view.nodes[number].operands
+    spans = view.spans
+    low, high = spans[exponent].low, spans[exponent].high
+    negative = spans[base].high < 0 or (spans[base].high == 0 and spans[number].least > 0)  # 0 to the 0 is 1
+    if negative and math.isfinite(low) and math.isfinite(high):
+        spans[exponent] = spans[exponent].meet(Span(math.ceil(low), math.floor(high)))
+    elif not _holds_whole(spans[exponent]):
+        spans[base] = spans[base].meet(Span(0.0, INF))
+    if high < 0:
+        spans[base] = spans[base].meet(Span(-INF, INF, LEAST))
+    return next((k for k in (base, exponent) if spans[k].empty), None)
+
+
+def _holds_whole(exponent: Span) -> bool:
+    return not exponent.finite or math.ceil(exponent.low) <= exponent.high
 
 
 def _may_be_nan(walk: Walk, view: View, needed: set[int]) -> list[bool]:

@@ -29,7 +29,7 @@ from assay.inputs.span import INF, Span, inward, limits
 from assay.inputs.survey import Survey, flat_outputs, moved, survey
 from assay.reference.value import Array
 
-LOOKS = 16
+LOOKS = 28
 """Evaluations after which no further set is begun: there may be nothing to find."""
 ROWS = 3
 """Sets of which each row is one guess."""
@@ -198,6 +198,7 @@ class _Search:
         yield self.plain(planned, arrays, MADE), False
         yield self.plain(planned, arrays, PLAIN, rows=True), True
         yield self.plain(planned, arrays, PLAIN), False
+        yield self.plain(planned, arrays, MADE), False
         for low, high in RANGES[2:]:
             yield self.within(planned, low, high), False
         for further in range(1, ROWS + 1):
@@ -299,7 +300,9 @@ RANGES = ((-(2.0**12), 2.0**12), (0.5, 2.0), (-(2.0**3), 2.0**3), (1.0, 2.0**6),
 """Where many functions are finite, tried one after another; of wide ones the places that are fine are kept."""
 _WHOLE = [0, 1, 2, 3, 4, 5, 8, 9, 11, 16, 64, 1e3, 1e9, 0.5, 0.25]
 PLAIN = np.array([*_WHOLE, *np.negative(_WHOLE[1:])])
-MADE = np.array([0, 1, -1, 2, -2, *np.exp([1, 2, 3, -1, -2, -3]), *np.log([2, 3, 4]), np.pi / 2, -np.pi / 2, 20, -20])
+MADE = np.array(
+    [0, 1, -1, 2, -2, *np.exp([1, 2, 3, -1, -2, -3]), *np.log([2, 3, 4]), np.pi / 2, -np.pi / 2, 20, -20, 1e-20, -1e-20]
+)
 """Of which functions make whole numbers."""
 
 

@@ -167,7 +167,66 @@ def _ordered(nodes: list[Node], one: int, other: int, same: list[int]) -> Iterat
 def _opposite(nodes: list[Node], node: Node, same: list[int]) -> bool:
     """Whether one of two operands is the other negated."""
     pairs = (node.operands, node.operands[::-1])
-    return any(nodes[y].opcode == "negate" and same[nodes[y].operands[0]] == same[x] for x, y in pairs)
+    first = ((same[x], nodes[same[y]]) for x, y in pairs)
+    return any(made.opcode == "negate" and same[made.operands[0]] == x for x, made in first)
+
+
+_NOT_NEGATIVE = frozenset(("abs", "exponential", "logistic", "rsqrt", "sqrt"))
+
+
+def _signed(nodes: list[Node], number: int, same: list[int]) -> tuple[int, int]:
+    """A value that this one has the sign of, and whether the same sign (1) or the other (-1)."""
+    sign = 1
+    for _ in range(_STEPS):
+        number = same[number]
+        node = nodes[number]
+        if node.opcode == "negate":
+            sign = -sign
+        elif node.opcode == "sine":
+            inner = same[node.operands[0]]
+            while nodes[inner].opcode == "negate":
+                inner = same[nodes[inner].operands[0]]
+            if nodes[inner].opcode not in ("sine", "tanh"):
+                break  # of what may lie beyond pi
+        elif node.opcode == "divide" and nodes[same[node.operands[1]]].opcode in _NOT_NEGATIVE:
+            pass
+        elif node.opcode not in ("tanh", "asinh", "cbrt"):
+            break
+        number = node.operands[0]
+    return same[number], sign
+
+
+def _sign_of_two(nodes: list[Node], node: Node, same: list[int]) -> Iterator[Fact]:
+    """Of a product or quotient of two values that have the sign of one."""
+    (one, sign), (other, and_sign) = (_signed(nodes, k, same) for k in node.operands)
+    if one == other:
+        yield _always(Span(0.0, INF) if sign == and_sign else Span(-INF, 0.0))
+
+
+def _extrema(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
+    if _opposite(nodes, node, same):
+        yield _always(Span(0.0, INF) if node.opcode == "maximum" else Span(-INF, 0.0))
+
+
+def touches_zero(nodes: list[Node]) -> list[int]:
+    """Nodes of which some element is zero: x - max(x), max(x) - x, and those of minima."""
+    found = []
+    for number, node in enumerate(nodes):
+        if node.opcode != "subtract" or not node.dtype.is_float or 0 in node.dims:
+            continue
+        for one, other in (node.operands, node.operands[::-1]):
+            for kind in ("maximum", "minimum"):
+                reduced = _reduction(nodes, other, kind)
+                if reduced is not None and plain(nodes, one) == one and _begins_alike(nodes, one, reduced):
+                    found.append(number)
+    return found
+
+
+def _begins_alike(nodes: list[Node], number: int, reduced: _Reduced) -> bool:
+    """Whether it is the array that was reduced, as it is, from the end of its type on."""
+    start = nodes[reduced.node.operands[1]].instruction.literal
+    infinite = start is not None and "inf" in start.text
+    return infinite and reduced.node.operands[0] == number and _aligned(nodes, number, reduced) is not None
 
 
 def _additions(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
@@ -182,14 +241,13 @@ def _subtractions(nodes: list[Node], node: Node, number: int, same: list[int]) -
     yield from ordered
     if ordered:
         return
-    for kind, span in (("maximum", Span(-INF, 0.0)), ("minimum", Span(0.0, INF))):
-        found = _reduction(nodes, node.operands[1], kind)
-        if found is not None and _aligned(nodes, node.operands[0], found) is not None:
-            if found.unless_infinite:
-                yield _if_finite(node.operands[0], span)
-            else:
-                yield _always(span)
-            return
+    for (one, other), sign in ((node.operands, 1), (node.operands[::-1], -1)):
+        for kind, side in (("maximum", -sign), ("minimum", sign)):
+            found = _reduction(nodes, other, kind)
+            if found is not None and _aligned(nodes, one, found) is not None:
+                span = Span(0.0, INF) if side > 0 else Span(-INF, 0.0)
+                yield _if_finite(one, span) if found.unless_infinite else _always(span)
+                return
     x, y = plain(nodes, node.operands[0]), plain(nodes, node.operands[1])
     if x == y and node.operands[0] != node.operands[1]:
         # x - f32(f16(x)): what rounding leaves.
@@ -251,6 +309,12 @@ def _sums(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterat
 def _quotients(nodes: list[Node], node: Node, number: int, same: list[int]) -> Iterator[Fact]:
     if _opposite(nodes, node, same):
         yield _always(Span(-1.0, -1.0))
+        return
+    if same[node.operands[0]] == same[node.operands[1]]:
+        yield _always(Span(1.0, 1.0))
+        return
+    if signs := list(_sign_of_two(nodes, node, same)):
+        yield from signs
         return
     found = _reduction(nodes, node.operands[1], "add")
     if found is None or _aligned(nodes, node.operands[0], found) is None:
@@ -321,6 +385,9 @@ def _products(nodes: list[Node], node: Node, number: int, same: list[int]) -> It
     if _opposite(nodes, node, same):
         yield _always(Span(-INF, 0.0))
         return
+    if signs := list(_sign_of_two(nodes, node, same)):
+        yield from signs
+        return
     for one, other in (node.operands, node.operands[::-1]):
         root, _ = spread(nodes, other)
         if nodes[root].opcode != "rsqrt":
@@ -346,6 +413,8 @@ def _products(nodes: list[Node], node: Node, number: int, same: list[int]) -> It
 
 _FINDERS: dict[str, Callable[[list[Node], Node, int, list[int]], Iterator[Fact]]] = {
     "add": _additions,
+    "maximum": _extrema,
+    "minimum": _extrema,
     "subtract": _subtractions,
     "reduce": _sums,
     "divide": _quotients,

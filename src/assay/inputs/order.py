@@ -62,6 +62,8 @@ class Order:
                 return True
             case "sine" | "tanh" if self.at_least(a.operands[0], 0) and self.below(a.operands[0], other, less):
                 return True
+            case "sine" | "tanh" if self.at_most(a.operands[0], 0) and self._opposite(other, a.operands[0]):
+                return True
             case "sqrt" if self.at_least(a.operands[0], 1) and self.below(a.operands[0], other, less):
                 return True
             case "subtract" if self.at_least(a.operands[1], 0) and self.below(a.operands[0], other, less):
@@ -72,15 +74,21 @@ class Order:
                 return True
             case "negate" if self._magnitude(a.operands[0], other):
                 return True
+            case "negate" if self.bare(a.operands[0]) == other and self.at_least(other, 0):
+                return True
             case "negate" if b.opcode == "negate" and self.below(b.operands[0], a.operands[0], less):
                 return True
         match b.opcode:
+            case "negate":
+                return self.bare(b.operands[0]) == one and self.at_most(one, 0)
             case "maximum":
                 return any(self.below(one, k, less) for k in b.operands)
             case "minimum":
                 return all(self.below(one, k, less) for k in b.operands)
             case "exponential":
                 return self.below(one, b.operands[0], less)
+            case "sine" | "tanh" if self._opposite(one, b.operands[0]):
+                return self.at_least(b.operands[0], 0)  # -x, and the sine of x
             case "sine" | "tanh":
                 return self.at_most(b.operands[0], 0) and self.below(one, b.operands[0], less)
             case "sqrt":
@@ -92,29 +100,50 @@ class Order:
                 pairs = (b.operands, b.operands[::-1])
                 return any(self.at_least(v, 0) and self.below(one, u, less) for u, v in pairs)
             case "abs":
-                return self.below(one, b.operands[0], less) or self._negative(one, b.operands[0])
+                return self.below(one, b.operands[0], less) or self._opposite(one, b.operands[0])
         return False
 
     def _magnitude(self, magnitude: int, x: int) -> bool:
         node = self.nodes[magnitude]
         return node.opcode == "abs" and self.bare(node.operands[0]) == x
 
-    def _negative(self, one: int, x: int) -> bool:
+    def _opposite(self, one: int, x: int) -> bool:
         node = self.nodes[one]
         return node.opcode == "negate" and self.bare(node.operands[0]) == self.bare(x)
 
 
 def first_alike(nodes: list[Node]) -> list[int]:
-    """For each node the first that is computed by the same operation of the same values."""
+    """For each node the first that is computed by the same operation of the same values; of max(x, x) and of x with
+    x - x added, x itself.
+    """
     first: dict[tuple[object, ...], int] = {}
     same: list[int] = []
+    zeros: set[int] = set()
     for number, node in enumerate(nodes):
-        if node.opcode in _NUMBERED and all(k < number for k in node.operands):
-            key = (node.opcode, node.dtype, node.dims, *(same[k] for k in node.operands))
-            same.append(first.setdefault(key, number))
-        else:
+        if node.opcode not in _NUMBERED or any(k >= number for k in node.operands):
             same.append(number)
+            continue
+        operands = [same[k] for k in node.operands]
+        found = first.setdefault((node.opcode, node.dtype, node.dims, *operands), number)
+        if node.opcode in ("maximum", "minimum") and operands[0] == operands[1]:
+            found = operands[0]
+        elif node.opcode in ("add", "subtract"):
+            if operands[1] in zeros:
+                found = operands[0]
+            elif node.opcode == "add" and operands[0] in zeros:
+                found = operands[1]
+            elif _cancels(nodes, same, node.opcode, operands):
+                zeros.add(found)
+        same.append(found)
     return same
+
+
+def _cancels(nodes: list[Node], same: list[int], opcode: str, operands: list[int]) -> bool:
+    """Whether two values make zero, where they are finite."""
+    if opcode == "subtract":
+        return operands[0] == operands[1]
+    pairs = (operands, operands[::-1])
+    return any(nodes[y].opcode == "negate" and same[nodes[y].operands[0]] == x for x, y in pairs)
 
 
 _NUMBERED = frozenset(

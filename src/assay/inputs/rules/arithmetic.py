@@ -420,7 +420,8 @@ def _signed_power(base: Span, exponent: Span) -> Span:
     if low == high and base.high < 0 and math.isfinite(low):
         return _integer_power(base, int(low))._replace(nan=True)
     odd = low < high or (low == high and low % 2 == 1)
-    return Span(-INF if odd else 0.0, INF, 0.0, True)
+    most = _exp2(product_span(Span(_log2(base.least), _log2(base.most)), exponent).high)
+    return Span(-most if odd else 0.0, most, 0.0, True)
 
 
 def _constant_exponent(exponent: Span) -> float | None:
@@ -489,6 +490,16 @@ def _power_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
         yield 0, Span(_exp2(asked[0].low), _exp2(asked[0].high))
     if asked[1] is not None:
         yield 1, asked[1]
+
+
+def _power_back(view: View, node: Node, want: Span) -> Iterator[Asked]:
+    """What is negative is an odd power of what is negative; of zero only the power 0 is neither zero nor infinite."""
+    if not node.dtype.is_float:
+        return
+    if want.high < 0:
+        yield 0, Span(-INF, 0.0 if want.low == -INF else -5e-324)
+    if want.least > 0 and want.finite and view.spans[node.operands[0]].most == 0:
+        yield 1, Span(0.0, 0.0)
 
 
 # ---- the rest
@@ -590,7 +601,7 @@ RULES: dict[str, Rule] = {
     "mulhi":                  Rule(_unknown),
     "multiply":               Rule(_multiply, _multiply_narrow, back=_multiply_back),
     "or":                     Rule(_bitwise),
-    "power":                  Rule(_power, _power_narrow, _power_needs),
+    "power":                  Rule(_power, _power_narrow, _power_needs, _power_back),
     "remainder":              Rule(_remainder, needs=nonzero),
     "shift-left":             Rule(_shift),
     "shift-right-arithmetic": Rule(_shift, _shift_narrow),

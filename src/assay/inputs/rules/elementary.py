@@ -254,18 +254,16 @@ def _away(x: float) -> float:
 
 
 def _wave(view: View, node: Node) -> Span:
-    """Sine and cosine. Between -1 and 1, or what the ends say where the function is monotone."""
+    """Sine and cosine: between their ends, or up to 1 or down to -1 where the span has such a place in it."""
     x = view.spans[node.operands[0]]
     nan = x.nan or not x.finite
-    sine = node.opcode == "sine"
-    start = -math.pi / 2 if sine else 0.0
-    if start <= x.low and x.high <= start + math.pi:
-        if sine:
-            return Span(math.sin(x.low), math.sin(x.high), 0.0, nan)
-        return Span(math.cos(x.high), math.cos(x.low), 0.0, nan)
-    if not sine and -math.pi <= x.low and x.high <= math.pi:
-        return Span(min(math.cos(x.low), math.cos(x.high)), 1.0, 0.0, nan)
-    return Span(-1.0, 1.0, 0.0, nan)
+    turn = 2 * math.pi
+    if not x.finite or x.most > 1e3 or x.high - x.low >= turn:
+        return Span(-1.0, 1.0, 0.0, nan)
+    wave, top = (math.sin, math.pi / 2) if node.opcode == "sine" else (math.cos, 0.0)
+    ends = wave(x.low), wave(x.high)
+    peak, trough = (math.ceil((x.low - at) / turn) <= (x.high - at) / turn for at in (top, top + math.pi))
+    return Span(-1.0 if trough else min(ends), 1.0 if peak else max(ends), 0.0, nan)
 
 
 def _wave_narrow(view: View, node: Node, want: Span) -> Iterator[Asked]:
