@@ -236,3 +236,27 @@ def test_a_function_agrees_in_the_simulator(tpu_toolchain: Toolchain, tmp_path: 
     spec = None if tpu_toolchain.spec == "host" else tpu_toolchain.spec
     report = check_path(f"{tmp_path}/f.py:f", Request(target="tpu:v5e", toolchain=spec, through="llo"))
     assert report.verdict == Verdict.AGREE, str(report)
+
+
+@pytest.mark.tpu
+@pytest.mark.parametrize("through", ["hlo", "llo"])
+@pytest.mark.parametrize("dims", [(4, 2, 129), (2, 4, 200)])
+def test_a_bitcast_may_hide_elements_in_padding(
+    tpu_toolchain: Toolchain, tmp_path: Path, through: str, dims: tuple[int, ...]
+) -> None:
+    """libtpu makes one row of whole registers of such an array: half of its elements lie in that row's padding, on
+    which its kernel computes as well.
+    """
+    shape = ",".join(map(str, dims))
+    (tmp_path / "f.hlo").write_text(f"""HloModule m
+ENTRY e {{
+  x = f32[{shape}] parameter(0)
+  s = f32[] parameter(1)
+  b = f32[{shape}] broadcast(s), dimensions={{}}
+  ROOT m = f32[{shape}] multiply(x, b)
+}}""")
+    request = Request(target="tpu:v5e", toolchain=str(tpu_toolchain.spec), through=through)
+    (case, *_) = check_path(str(tmp_path / "f.hlo"), request).cases
+    assert case.verdict is Verdict.AGREE
+    if through == "llo":
+        assert [(output.outside, output.undecided) for output in case.outputs] == [(0, 0)]

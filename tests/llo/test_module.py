@@ -292,3 +292,17 @@ def test_memory_that_operands_and_results_share() -> None:
     assert shared_memory(call, 4, (pair, F32, F32)) == {0: 2, 1: 1, 2: 3}
     alone = Instruction("c", "custom-call", F32, attributes={"output_to_operand_aliasing": "{{}: (0, {})}"})
     assert shared_memory(alone, 1, (F32,)) == {0: 0}
+
+
+@pytest.mark.parametrize("dims", [(4, 2, 129), (2, 4, 200), (8, 1, 300)])
+def test_elements_that_a_bitcast_hides_in_padding_come_back(dims: tuple[int, int, int]) -> None:
+    """As around fusions of which libtpu makes one row of whole registers: f32[4,2,129] there and back."""
+    rows = dims[0] * dims[1]
+    there = shape_of(f"f32[{','.join(map(str, dims))}]{{2,1,0:T({dims[1]},128)}}")
+    whole = shape_of(f"f32[1,{rows},{dims[2]}]{{2,1,0:T(8,128)}}")
+    x = np.arange(np.prod(dims), dtype=np.float32).reshape(dims)
+    changed = reinterpreted(same(x), there, whole)
+    assert not np.array_equal(changed.first.reshape(dims), x), "some lie in padding"
+    back = reinterpreted(changed, whole, there)
+    assert back.unwritten is None
+    np.testing.assert_array_equal(back.first, x)

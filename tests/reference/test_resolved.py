@@ -231,14 +231,16 @@ def test_memory_that_nobody_wrote_holds_zeros_or_ones(dtype: str) -> None:
     np.testing.assert_array_equal(second.mid.astype(complex), [1, 0, 1, 1])
 
 
-def test_a_bitcast_that_reads_padding() -> None:
+def test_what_a_bitcast_reads_of_padding_stays_open() -> None:
+    """An earlier bitcast may have left the right elements there (see test_a_bitcast_may_hide_elements_in_padding)."""
     text = """ENTRY e { x = s32[2,3]{1,0:T(2,4)} parameter(0)
   ROOT b = s32[2,4]{1,0:T(2,4)} bitcast(x) }
 """
     x = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
-    first, second = open_and_both(text, x)
-    np.testing.assert_array_equal(first[0], [[1, 2, 3, 0], [4, 5, 6, 0]])
-    np.testing.assert_array_equal(second[0], [[1, 2, 3, 1], [4, 5, 6, 1]])
+    for choice in (None, *CHOICES):
+        (found,) = balls(text, [x], choice)
+        np.testing.assert_array_equal(found.mid[:, :3], x)
+        np.testing.assert_array_equal(found.und, [[False, False, False, True]] * 2)
 
 
 def test_a_nan_has_a_sign_and_so_has_a_zero() -> None:

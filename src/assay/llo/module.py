@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -27,8 +27,8 @@ from assay.llo import native
 from assay.llo.aliasing import shared_memory
 from assay.llo.code import Code
 from assay.llo.files import Dump
-from assay.llo.kernel import FILLS, LIMIT, Engine, Pair, code_of, joined, run, same
-from assay.llo.layout import array_of, image, words_held
+from assay.llo.kernel import FILLS, LIMIT, Engine, Pair, code_of, joined, lying, run, same
+from assay.llo.layout import WORD_BITS, array_of, words_held
 from assay.llo.machine import Stop
 from assay.reference.evaluator import Steps
 from assay.reference.policy import Policy
@@ -384,21 +384,22 @@ def _decided(instruction: Instruction, value: Value) -> int:
 
 
 def reinterpreted(pair: Pair, source: ArrayShape, target: ArrayShape) -> Pair:
-    """What lies in the memory of an array of `source`, read as one of `target`; padding that comes in is unwritten."""
-    if _plain(source) == _plain(target):
+    """What lies in the memory of an array of `source`, read as one of `target`; padding that comes in is unwritten.
+    Elements that come to lie in padding are kept: what computes on whole registers computes on them too.
+    """
+    if lying(source) == lying(target):
         return pair
     words = max(words_held(source), words_held(target))
     memories = []
-    for fill, array in zip(FILLS, (pair.first, pair.second), strict=True):
+    for run_, fill in enumerate(FILLS):
         memory = np.full(words, fill, np.uint32)
-        memory[: words_held(source)] = image(source, array, fill)
+        memory[: words_held(source)] = pair.words(source, run_, fill)
         memories.append(memory)
-    return joined(target, memories[0], memories[1])
-
-
-def _plain(shape: ArrayShape) -> tuple[object, ...]:
-    layout = shape.layout
-    return shape.dtype.name, shape.dims, None if layout is None else (layout.minor_to_major, layout.tiles)
+    found = joined(target, memories[0], memories[1])
+    if words_held(target) * WORD_BITS > target.size * target.dtype.bits:
+        held = words_held(target)
+        found = replace(found, memory=(lying(target), memories[0][:held], memories[1][:held]))
+    return found
 
 
 def _shaped(shape: Shape, arrays: list[Pair]) -> Value:

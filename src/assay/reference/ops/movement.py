@@ -111,7 +111,7 @@ def bitcast(ctx: Context, instr: Instruction, a: Ball) -> Value:
         raise Unsupported("bitcast", f"of {source.size} elements to {target.size}")
     order, take = route(source, target)
     if take is not None:
-        return taken(ctx, a, take, target.dims)
+        return taken(a, take, target.dims)
     assert order is not None
     out = slowest_first(target)
     in_memory = tuple(target.dims[d] for d in out)
@@ -124,12 +124,10 @@ def _bits(ctx: Context, instr: Instruction, a: Ball, dtype: DType, dims: tuple[i
     return as_ball(find("bitcast-convert")(ctx, replace(instr, opcode="bitcast-convert", shape=shape), a))
 
 
-def taken(ctx: Context, a: Ball, take: Array, dims: tuple[int, ...]) -> Ball:
-    """Elements of `a` by number, in an array of shape `dims`; undecided where the number is -1."""
-    if ctx.resolved is not None and a.mid.size:
-        outside = (take < 0).reshape(dims)
-        held = moved(a, lambda x: np.where(outside, np.zeros((), x.dtype), x.ravel()[take].reshape(dims)))
-        return replace(held, mid=np.where(outside, np.asarray(ctx.resolved, a.mid.dtype), held.mid))
+def taken(a: Ball, take: Array, dims: tuple[int, ...]) -> Ball:
+    """Elements of `a` by number, in an array of shape `dims`; undecided where the number is -1, in any run:
+    padding holds the right element where an earlier bitcast left it there, for kernels compute on padding as well.
+    """
     if a.mid.size == 0 or take.size == 0:
         return mark(moved(a, lambda x: np.zeros(dims, x.dtype)), np.ones(dims, bool))
     result = moved(a, lambda x: x.ravel()[take].reshape(dims))
@@ -147,8 +145,8 @@ def _rewidened(ctx: Context, instr: Instruction, a: Ball, source: ArrayShape, ta
     take = elements_at([byte_places(source)], byte_places(target))
     dims = (*target.dims, target.dtype.bits // 8)
     if target.dtype.bits == 8:
-        return _bits(ctx, instr, taken(ctx, cut, take, target.dims), target.dtype, target.dims)
-    return _bits(ctx, instr, taken(ctx, cut, take, dims), target.dtype, target.dims)
+        return _bits(ctx, instr, taken(cut, take, target.dims), target.dtype, target.dims)
+    return _bits(ctx, instr, taken(cut, take, dims), target.dtype, target.dims)
 
 
 # ---------------------------------------------------------------- pad
