@@ -139,3 +139,39 @@ def test_whether_a_subnormal_result_is_zero_is_open_in_sampled_runs_too(name: st
     assert isinstance(found, Ball)
     assert found.und is not None
     assert found.und.all()
+
+
+TINY = np.float32(1e-39)
+EXTREME = {
+    "minimum": "ROOT r = f32[2] minimum(x, y)",
+    "maximum": "n = f32[2] negate(x)\n m = f32[2] negate(y)\n ROOT r = f32[2] maximum(n, m)",
+    "clamp": "l = f32[] constant(-1)\n ls = f32[2] broadcast(l), dimensions={}\n ROOT r = f32[2] clamp(ls, x, y)",
+    "reduce": "a = f32[2,1] reshape(x)\n b = f32[2,1] reshape(y)\n c = f32[2,2] concatenate(a, b), dimensions={1}\n"
+    " o = f32[] constant(inf)\n ROOT r = f32[2] reduce(c, o), dimensions={1}, to_apply=least",
+    "scatter": "i = s32[2,1] iota(), iota_dimension=0\n ROOT r = f32[2] scatter(x, i, y), update_window_dims={}, "
+    "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=least",
+}
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("name", EXTREME)
+def test_of_zero_and_a_subnormal_either_is_the_least(name: str, drawn: bool) -> None:
+    """Read as zero they are equal, and XLA:CPU hands on the subnormal. A normal number is no tie."""
+    least = ADD.replace("add", "least").replace("least(a", "minimum(a")
+    module = parse_module(
+        f"HloModule m\n{least}ENTRY e {{ x = f32[2] parameter(0)\n y = f32[2] parameter(1)\n {EXTREME[name]} }}"
+    )
+    arguments = [np.array([0, 1], np.float32), np.array([TINY, TINY], np.float32)]
+    if drawn:
+        sampling = Sampling(module, arguments, for_target("cpu"))
+        for _ in range(12):
+            sampling.more()
+        (found,) = sampling.bounds()
+    else:
+        found = as_ball(evaluate(module, arguments, for_target("cpu")).value)
+    assert isinstance(found, Ball)
+    assert found.rad is not None
+    sign = -1 if name == "maximum" else 1
+    for truth in (0.0, sign * float(TINY)):
+        assert abs(found.mid[0] - truth) <= found.rad[0]
+    assert abs(found.mid[1]) + found.rad[1] < 1e-37

@@ -155,6 +155,17 @@ class Context:
             small = small & (self.rng.random(small.shape) < self._flush_share)
         return np.where(small, np.copysign(0.0, part), part)
 
+    def ties_with_zero(self, dtype: DType, *mids: Array) -> tuple[Array, ...] | None:
+        """Where values are zero or subnormal, for each array; None where none is subnormal, or the policy keeps them.
+
+        Read as zero they are equal, so that of the least or the greatest of some either may be handed on.
+        """
+        if self.flushed or self.plain or self.nearest or not dtype.is_float or not flushes(self.policy, dtype):
+            return None
+        least = smallest_normal(dtype)
+        small = tuple((mid < least) & (mid > -least) for mid in mids)
+        return small if any((s & (mid != 0)).any() for s, mid in zip(small, mids, strict=True)) else None
+
     def rounded(
         self,
         dtype: DType,

@@ -313,13 +313,32 @@ def _extreme(ctx: Context, ufunc: Ufunc, x: Ball, init: Ball, over: Over) -> Bal
             some = over.reduce(np.logical_or, nan) | np.isnan(init.mid)
             every = over.reduce(np.logical_and, nan) & np.isnan(init.mid)
             und = union(und, some & ~every)
-    if x.rad is None and init.rad is None:
+    small = ctx.ties_with_zero(x.dtype, x.mid, init.mid)
+    if x.rad is None and init.rad is None and (small is None or ctx.rng is not None):
         mid = np.asarray(ufunc(over.reduce(ufunc, x.mid), init.mid))
+        if small is not None and ctx.rng is not None:
+            other = _of_small(np.minimum if ctx.rng.random() < 0.5 else np.maximum, x.mid, init.mid, small, over)
+            mid = np.where(np.isfinite(other) & _as_small(ctx, x, mid), other, mid)
         return Ball(x.dtype, _signed_zero(mid, x, init, over), None, und)
-    low, high = (
-        ufunc(over.reduce(ufunc, x.mid if x.rad is None else x.mid + s * x.rad), _end(init, s)) for s in (-1, 1)
-    )
+    low, high = (ufunc(over.reduce(ufunc, _end(x, s)), _end(init, s)) for s in (-1, 1))
+    if small is not None:
+        tied = _as_small(ctx, x, np.asarray(ufunc(over.reduce(ufunc, x.mid), init.mid)))
+        least, most = (
+            _of_small(u, _end(x, s), _end(init, s), small, over) for u, s in ((np.minimum, -1), (np.maximum, 1))
+        )
+        low, high = np.where(tied, np.minimum(low, least), low), np.where(tied, np.maximum(high, most), high)
     return from_ends(x, low, high, und)
+
+
+def _as_small(ctx: Context, x: Ball, mid: Array) -> Array:
+    """Which extremes are themselves zero or subnormal."""
+    return np.asarray(np.abs(mid) < smallest_normal(x.dtype))
+
+
+def _of_small(ufunc: Ufunc, x: Array, init: Array, small: tuple[Array, ...], over: Over) -> Array:
+    """The least or the greatest of the elements that may be read as zero; infinite where there is none."""
+    none = np.inf if ufunc is np.minimum else -np.inf
+    return np.asarray(ufunc(over.reduce(ufunc, np.where(small[0], x, none)), np.where(small[1], init, none)))
 
 
 def _signed_zero(mid: Array, x: Ball, init: Ball, over: Over) -> Array:

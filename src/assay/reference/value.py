@@ -98,8 +98,9 @@ def enclosing(low: Array, high: Array) -> tuple[Array, Array]:
     """
     with np.errstate(all="ignore"):
         mid = np.where(low == high, low, low / 2 + high / 2)
+        rad = np.maximum(high - mid, mid - low)
         # Where one end is much larger, both round, and the other end is lost in the last digit.
-        return mid, np.maximum(high - mid, mid - low) * (1 + 2.0**-50)
+        return mid, np.where((mid - rad <= low) & (mid + rad >= high), rad, rad * (1 + 2.0**-50))
 
 
 def round_to(dtype: DType, mid: Array) -> Array:

@@ -286,11 +286,20 @@ def _extreme(ufunc: np.ufunc) -> Callable[[Context, Ball, Ball, _Group], Ball]:
         if ctx.policy.nan_minmax != "propagate":
             some = union(np.isnan(element.mid), group.any(np.isnan(value.mid)))
             und = union(und, some)
-        if element.rad is None and value.rad is None:
+        small = ctx.ties_with_zero(element.dtype, element.mid, value.mid)
+        if element.rad is None and value.rad is None and small is None:
             return Ball(element.dtype, mid, None, und)
         radii = [np.zeros(b.dims) if b.rad is None else b.rad for b in (element, value)]
-        low = group.fold(ufunc, element.mid - radii[0], value.mid - radii[1])
-        high = group.fold(ufunc, element.mid + radii[0], value.mid + radii[1])
+        lows, highs = ([b.mid + s * r for b, r in zip((element, value), radii, strict=True)] for s in (-1, 1))
+        low, high = group.fold(ufunc, *lows), group.fold(ufunc, *highs)
+        if small is not None:
+            tied = np.abs(mid) < smallest_normal(element.dtype)
+            least = group.fold(np.minimum, *(np.where(s, x, np.inf) for s, x in zip(small, lows, strict=True)))
+            most = group.fold(np.maximum, *(np.where(s, x, -np.inf) for s, x in zip(small, highs, strict=True)))
+            if ctx.rng is not None:
+                chosen = least if ctx.rng.random() < 0.5 else most
+                return Ball(element.dtype, np.where(tied & np.isfinite(chosen), chosen, mid), None, und)
+            low, high = np.where(tied, np.minimum(low, least), low), np.where(tied, np.maximum(high, most), high)
         finite = np.isfinite(low) & np.isfinite(high)
         middle, rad = enclosing(low, high)
         return Ball(element.dtype, np.where(finite, middle, mid), np.where(finite, rad, 0.0), und)

@@ -343,10 +343,15 @@ def extreme(ctx: Context, pick: Callable[[Array, Array], Array], a: Ball, b: Bal
         one = np.isnan(a.mid) != np.isnan(b.mid)
         und = union(und, one) if one.any() else und
     mid = forget_sign(mid, a.mid, b.mid)
-    if a.rad is None and b.rad is None:
+    small = ctx.ties_with_zero(a.dtype, a.mid, b.mid)
+    either = np.False_ if small is None else small[0] & small[1]
+    if ctx.rng is not None and small is not None:
+        mid = np.where(either & (ctx.rng.random(mid.shape) < 0.5), np.where(mid == a.mid, b.mid, a.mid), mid)
+    if a.rad is None and b.rad is None and (small is None or ctx.rng is not None):
         return Ball(a.dtype, mid, None, und)
     (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
-    low, high = pick(a_low, b_low), pick(a_high, b_high)
+    low = np.where(either, np.minimum(a_low, b_low), pick(a_low, b_low))
+    high = np.where(either, np.maximum(a_high, b_high), pick(a_high, b_high))
     # One of the two wins whatever the errors: it stays as it is, so that an exact winner is exact.
     a_wins = (low == a_low) & (high == a_high)
     b_wins = (low == b_low) & (high == b_high)
