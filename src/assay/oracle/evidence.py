@@ -40,10 +40,12 @@ def typical_size(ball: Ball) -> float:
     count, largest, total = 0, 0.0, 0.0
     for block in blocks(ball.mid.shape):
         mid = ball.mid[block]
-        keep = np.isfinite(mid)
+        with np.errstate(over="ignore"):  # of the largest complex numbers
+            absolute = np.abs(mid)
+        keep = np.isfinite(absolute)
         if ball.und is not None:
             keep = keep & ~np.broadcast_to(ball.und, ball.mid.shape)[block]
-        size = np.where(keep, np.abs(mid), 0.0)
+        size = np.where(keep, absolute, 0.0)
         peak = float(size.max(initial=0.0))
         count += int(keep.sum())
         if peak > largest:
