@@ -33,3 +33,9 @@ def test_undecided_elements_and_wide_radii_ask_for_more():
 def test_typical_size_does_not_overflow_and_leaves_out_what_is_not_finite():
     assert typical_size(ball([3e300, 4e300, np.inf, np.nan], [0, 0, 0, 0])) == np.sqrt(12.5) * 1e300
     assert typical_size(ball([], [])) == 0
+
+
+def test_a_modulus_that_overflows_is_left_out():
+    large = Ball(DTYPES["c128"], np.array([1.7e308 + 1.7e308j, 3 + 4j]))
+    with np.errstate(all="raise"):
+        assert typical_size(large) == 5.0
