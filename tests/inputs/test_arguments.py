@@ -11,7 +11,8 @@ import pytest
 
 from assay.errors import InputError
 from assay.hlo.parse import parse_module
-from assay.inputs.arguments import fit_arguments, load_arguments
+from assay.hlo.shape import DTYPES
+from assay.inputs.arguments import fit_arguments, load_arguments, save_arguments
 
 MODULE = parse_module(
     "HloModule m\n\nENTRY e {\n  x = f32[2,3]{1,0} parameter(0)\n  t = (bf16[4]{0}, s32[]) parameter(1)\n"
@@ -146,3 +147,15 @@ def test_nan_and_infinity_pass_through_a_conversion(tmp_path: Path) -> None:
     values = np.array([[np.nan, np.inf, -np.inf], [0, 1, 2]])
     [x, *_] = load_arguments(saved(tmp_path, values, B, 7, True), MODULE)
     np.testing.assert_array_equal(x, values)
+
+
+@pytest.mark.parametrize("name", [name for name, dtype in DTYPES.items() if dtype.numpy is not None])
+def test_arrays_of_every_type_are_read_as_they_were_saved(tmp_path, name):
+    """NumPy writes f8e5m2 as `<f1`, which it does not read."""
+    dtype = DTYPES[name]
+    array = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype.numpy)
+    save_arguments(tmp_path / "a.npz", [array])
+    module = parse_module(f"HloModule m\nENTRY e {{ ROOT x = {name}[2,3] parameter(0) }}")
+    (read,) = load_arguments(tmp_path / "a.npz", module)
+    assert read.dtype == dtype.numpy
+    assert read.tobytes() == array.tobytes()

@@ -175,3 +175,36 @@ def test_of_zero_and_a_subnormal_either_is_the_least(name: str, drawn: bool) -> 
     for truth in (0.0, sign * float(TINY)):
         assert abs(found.mid[0] - truth) <= found.rad[0]
     assert abs(found.mid[1]) + found.rad[1] < 1e-37
+
+
+INFINITE = {
+    "reduce": "a = f32[3,1] reshape(x)\n b = f32[3,1] reshape(y)\n c = f32[3,2] concatenate(a, b), dimensions={1}\n"
+    " o = f32[] constant(1)\n ROOT r = f32[3] reduce(c, o), dimensions={1}, to_apply=times",
+    "scatter": "i = s32[3,1] iota(), iota_dimension=0\n ROOT r = f32[3] scatter(x, i, y), update_window_dims={}, "
+    "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=times",
+    "multiply": "ROOT r = f32[3] multiply(x, y)",
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_infinity_times_what_may_be_read_as_zero_is_open(name: str) -> None:
+    """It is a NaN on XLA:CPU. Times an ordinary number it is decided, and one infinity alone is itself."""
+    module = parse_module(
+        f"HloModule m\n{TIMES}ENTRY e {{ x = f32[3] parameter(0)\n y = f32[3] parameter(1)\n {INFINITE[name]} }}"
+    )
+    arguments = [np.array([np.inf] * 3, np.float32), np.array([TINY, 2, -np.inf], np.float32)]
+    found = as_ball(evaluate(module, arguments, for_target("cpu")).value)
+    assert found.und is not None
+    assert found.und.tolist() == [True, False, False]
+    assert found.mid[1:].tolist() == [np.inf, -np.inf]
+    assert found.rad is None or not np.isnan(found.rad).any()
+
+
+def test_products_of_one_element_beside_a_subnormal_keep_an_infinity() -> None:
+    body = "o = f32[] constant(1)\n ROOT r = f32[2] reduce(x, o), dimensions={1}, to_apply=times"
+    module = parse_module(f"HloModule m\n{TIMES}ENTRY e {{ x = f32[2,1] parameter(0)\n {body} }}")
+    found = as_ball(evaluate(module, [np.array([[np.inf], [TINY]], np.float32)], for_target("cpu")).value)
+    assert found.mid[0] == np.inf
+    assert found.rad is not None
+    assert not np.isnan(found.rad).any()
+    assert found.und is None or not found.und[0]

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from assay.campaign.describe import described
 from assay.checking import api
 from assay.checking.bounds import Step
 from assay.checking.litmus import litmus
 from assay.hlo.printer import print_for_compiler
+from assay.inputs.arguments import save_arguments
 from assay.isolate.executable import BELOW
 from assay.isolate.guilty import known_by
 from assay.oracle.verdict import MismatchClass, Verdict
@@ -210,5 +209,5 @@ def _artifacts(seen: Seen, reduced: Reduced, shown: Shown) -> dict[str, bytes]:
 def _npz(arrays: Sequence[Array]) -> bytes:
     """As `--inputs` takes it."""
     file_ = io.BytesIO()
-    np.savez(file_, *arrays)
+    save_arguments(file_, arrays)
     return file_.getvalue()

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from assay.checking.api import Request, command_line
@@ -14,6 +13,7 @@ from assay.cli.options import Case, DumpLimit, Flag, Inputs, Json, Option, Seed,
 from assay.cli.output import deliver, refuse_json
 from assay.cli.progress import Progress
 from assay.errors import AssayError, InputError
+from assay.inputs.arguments import save_arguments
 from assay.kernels import ALL_PASSES, Dumped, diff, execute, opened
 from assay.llo.kernel import LIMIT
 from assay.llo.stats import stats
@@ -120,7 +120,7 @@ def run(
             progress.step("running")
             report, page = execute(dumped, request, kernel, stage, limit, trace is not None, progress.step)
     if out is not None:
-        np.savez(out, *[pair.first for _, pair in report.outputs])
+        save_arguments(out, [pair.first for _, pair in report.outputs])
     if trace is not None:
         trace.write_text(page, encoding="utf-8")
     deliver(json, lambda: llo_run.to_json(report), lambda console: llo_run.show(report, console))

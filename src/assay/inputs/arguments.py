@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -51,6 +52,12 @@ def fit_arguments(values: Sequence[object], module: Module) -> list[Array]:
         fit(np.asarray(value), shape, f"argument {k} ({name})")
         for k, (value, (name, shape)) in enumerate(zip(values, parameters, strict=True))
     ]
+
+
+def save_arguments(file: str | Path | IO[bytes], arrays: Sequence[Array]) -> None:
+    """An .npz file that `load_arguments` reads. NumPy writes the dtype of f8e5m2 in a way that it does not read."""
+    raw = [array.view("V1") if array.dtype.str[1:] == "f1" else array for array in map(np.asarray, arrays)]
+    np.savez(file, *raw)
 
 
 def fit(array: Array, shape: ArrayShape, label: str) -> Array:

@@ -258,6 +258,7 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     rad = None
     if x.rad is not None or init.rad is not None:
         rad = np.maximum(bound - np.abs(mid), 0.0) + bound * (4 * n * 2.0**-53)
+        rad = np.where(np.isfinite(mid) | np.isfinite(bound), rad, 0.0)
     # Partial products in some order may overflow or vanish on the way to a result that does neither.
     largest = over.reduce(np.multiply, np.maximum(reach, 1.0)) * np.maximum(start, 1.0)
     low = size if x.rad is None else np.maximum(size - x.rad, 0.0)
@@ -270,6 +271,9 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
         wild |= ~(high < kept.max / 2)  # what infinite and NaN parts become is the implementation's affair
     elif nan.any():
         wild &= ~over.reduce(np.logical_or, nan)  # NaN in any order
+    if (infinite := np.isinf(bound) & ~np.isnan(mid)).any():  # times what may vanish it is a NaN
+        gone = over.reduce(np.logical_or, may_be_zero(size, reach)) | (may_be_zero(np.abs(init.mid), start))
+        wild |= infinite & (gone | (smallest < smallest_normal(kept))) & (n > 1 or not init.exact)
     und = union(any_undecided(x, init, over), wild)
     if n == 1 and init.exact and (init.mid == 1).all():
         return Ball(x.dtype, mid, x.rad if rad is None else rad, und)
@@ -278,6 +282,11 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     roundings = each * min(n, 2 * ctx.policy.confidence * sqrt(n)) * unit_roundoff(kept)
     error = expm1(min(roundings, 700.0)) * bound + vanishing
     return ctx.rounded(x.dtype, mid, rad, und, error=error)
+
+
+def may_be_zero(size: Array, reach: Array) -> Array:
+    """Which numbers are not zero, and may be; reach: their size and radius."""
+    return np.asarray((reach >= 2 * size) & (size > 0) & np.isfinite(size))
 
 
 def _vanishing(ctx: Context, kept: DType, n: int, largest: Array, smallest: Array, bound: Array) -> Array:

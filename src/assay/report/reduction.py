@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from assay.errors import InputError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
+from assay.inputs.arguments import save_arguments
 from assay.reference.value import Array
 
 SCHEMA = 1
@@ -100,7 +100,7 @@ def write_module(path: Path, module: Module, arguments: Sequence[Array], inputs:
         if not arguments:
             inputs.unlink(missing_ok=True)  # of an earlier run
             return [path]
-        np.savez(inputs, *arguments)
+        save_arguments(inputs, arguments)
     except OSError as error:
         raise InputError(f"{error.filename or path}: {error.strerror}; name another place with -o") from error
     return [path, inputs]

@@ -12,12 +12,11 @@ import json
 import shlex
 from pathlib import Path
 
-import numpy as np
-
 from assay.checking.api import Request
 from assay.errors import InputError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
+from assay.inputs.arguments import save_arguments
 from assay.isolate.graph.tpu_form import FLAGS
 from assay.oracle.verdict import MismatchClass
 from assay.report.isolation import PieceResult, as_dict
@@ -34,7 +33,7 @@ def write(out: Path, piece: Module | None, row: PieceResult, request: Request, t
         if piece is not None:
             (folder / "piece.hlo").write_text(print_for_compiler(piece))
         if row.arguments:
-            np.savez(folder / "inputs.npz", *row.arguments)
+            save_arguments(folder / "inputs.npz", row.arguments)
         (folder / "report.json").write_text(json.dumps(as_dict(row), indent=1) + "\n")
         (folder / "README.md").write_text(_readme(piece is not None, row, request, toolchain))
     except OSError as error:

@@ -19,6 +19,7 @@ from assay.checking import api
 from assay.errors import AssayError, InputError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_module
+from assay.inputs.arguments import save_arguments
 from assay.isolate.graph import in_place, on_cpu
 from assay.isolate.graph.blank import WHY as NOTHING
 from assay.isolate.graph.blank import blank
@@ -224,7 +225,7 @@ class Run:
         found = []
         for number, (words, arguments) in enumerate(api.inputs_for(self.program, self.request)):
             path = folder / f"arguments.{number}.npz"
-            np.savez(path, *arguments)
+            save_arguments(path, arguments)
             found.append((words, path))
         return tuple(found)
 

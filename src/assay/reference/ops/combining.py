@@ -16,6 +16,7 @@ from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, DType
 from assay.reference.bodies import call_batched, component_kinds
 from assay.reference.context import Context, largest_partial_sum, smallest_normal, unit_roundoff
+from assay.reference.folds import may_be_zero
 from assay.reference.ops.movement import moved
 from assay.reference.registry import find
 from assay.reference.sums import below_last_digit, infinity_lost, whole
@@ -269,6 +270,11 @@ def _product(ctx: Context, element: Ball, value: Ball, group: _Group) -> Ball:
     lowest = group.fold(np.multiply, np.minimum(nonzero_base, 1), np.minimum(nonzero, 1))
     lost = (highest >= dtype.part.max) | (lowest < smallest_normal(dtype))
     und = union(und, lost & np.isfinite(highest)) if lost.any() else und
+    if (infinite := np.isinf(highest)).any():  # times what may vanish it is a NaN
+        gone = may_be_zero(base, reach_base)
+        some = group.any(may_be_zero(sizes, reach_sizes))
+        gone |= lowest < smallest_normal(dtype)
+        und = union(und, infinite & ~np.isnan(mid) & (gone if some is None else gone | some))
     rad: Array | None = None
     if element.rad is not None or value.rad is not None:
         rad = most - np.abs(mid)
