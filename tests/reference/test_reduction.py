@@ -20,9 +20,11 @@ from assay.hlo.parse import parse_module
 from assay.hlo.shape import DTYPES
 from assay.reference.bodies import component_kinds
 from assay.reference.context import Context
+from assay.reference.evaluator import evaluate
 from assay.reference.ops.reduction import body_kind, call_batched, extremum_kind
+from assay.reference.policies import for_target
 from assay.reference.policy import Policy
-from assay.reference.value import from_array
+from assay.reference.value import as_ball, from_array
 
 POLICY = Policy("xla-cpu", accumulate={"bf16": "f32", "f16": "f32"})
 RNG = np.random.default_rng(3)
@@ -350,3 +352,22 @@ def test_an_initial_value_that_is_not_neutral_counts_as_often_as_the_compiler_li
     (ball,) = assert_agree(lambda x: lax.reduce(x, dtype(2), body, [0]), x, decided=False)
     if 1 < count <= 32:
         assert ball.und is None or not ball.und.any()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_sum_of_nothing_but_minus_zero_is_a_zero_of_unknown_sign(n):
+    """XLA:CPU leaves out the initial 0, and gives -0; with it the sum is 0. One 0 among the terms decides."""
+    text = f"""HloModule m
+add {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }}
+ENTRY e {{ x = f32[3,{n}] parameter(0)
+  z = f32[] constant(0)
+  s = f32[3] reduce(x, z), dimensions={{1}}, to_apply=add
+  ROOT r = s32[3] bitcast-convert(s) }}
+"""
+    x = np.array([[-0.0] * n, [0.0] * n, [-0.0] * (n - 1) + [0.0]], np.float32)
+    found = as_ball(evaluate(parse_module(text), [x], for_target("cpu")).value)
+    assert found.und is not None
+    assert found.und.tolist() == [True, False, False]
+    assert found.mid[1:].tolist() == [0, 0]

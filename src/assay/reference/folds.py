@@ -212,6 +212,9 @@ def _sum(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
         exact = exact and (n == 1 or whole(init.mid)) and exactly(x.dtype, None, magnitude)
         rad = None if rad is None else np.broadcast_to(rad, mid.shape)
     und = any_undecided(x, init, over)
+    if plain and (zero := mid == 0).any():
+        # Without the initial 0, which many leave out, a sum of nothing but -0 is -0: a zero of unknown sign.
+        mid = np.where(zero & over.reduce(np.logical_and, (x.mid == 0) & np.signbit(x.mid.real)), -0.0, mid)
     if plain and n == 1:
         return Ball(x.dtype, mid, rad, und)
     if n > 1 and not np.isfinite(magnitude).all():
