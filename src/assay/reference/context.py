@@ -128,16 +128,14 @@ class Context:
         dtype, mid = ball.dtype, ball.mid
         if not (dtype.is_float or dtype.is_complex) or not flushes(self.policy, dtype):
             return ball
-        least = smallest_normal(dtype)
-        parts = (mid.real, mid.imag) if dtype.is_complex else (mid,)
-        small = [(part < least) & (part > -least) & (part != 0) for part in parts]
-        if not any(mask.any() for mask in small):
+        if (found := _subnormal(dtype, mid)) is None:
             return ball
+        parts, small = found
         if self.flushed:
             kept = [np.where(mask, np.copysign(0.0, part), part) for mask, part in zip(small, parts, strict=True)]
             return Ball(dtype, kept[0] if len(kept) == 1 else joined(*kept), None, ball.und)
         if self.rng is None:
-            off = [np.where(mask, 2 * least, 0.0) for mask in small]
+            off = [np.where(mask, 2 * smallest_normal(dtype), 0.0) for mask in small]
             return Ball(dtype, mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
         if self.amplitude == 0:
             return ball
@@ -268,13 +266,9 @@ class Context:
 
     def _flushed(self, dtype: DType, results: Array) -> Array:
         """Results of a sampled run, those subnormal or some of them zero: an error drawn makes none exactly that."""
-        if not flushes(self.policy, dtype):
+        if not flushes(self.policy, dtype) or (found := _subnormal(dtype, results)) is None:
             return results
-        least = smallest_normal(dtype)
-        parts = (results.real, results.imag) if dtype.is_complex else (results,)
-        small = [(part < least) & (part > -least) & (part != 0) for part in parts]
-        if not any(mask.any() for mask in small):
-            return results
+        parts, small = found
         kept = [self._drawn_flush(part, mask) for mask, part in zip(small, parts, strict=True)]
         return kept[0] if len(kept) == 1 else joined(*kept)
 
@@ -332,6 +326,14 @@ class Context:
         if within is not None and within.part.mantissa > dtype.part.mantissa:
             return self.rounded(dtype, mid, total(rad, error), und)
         return self.rounded(dtype, mid, rad, und, error=error)
+
+
+def _subnormal(dtype: DType, values: Array) -> tuple[tuple[Array, ...], list[Array]] | None:
+    """The real and imaginary parts, or the values, and for each which are subnormal; None where none is."""
+    least = smallest_normal(dtype)
+    parts = (values.real, values.imag) if dtype.is_complex else (values,)
+    small = [(part < least) & (part > -least) & (part != 0) for part in parts]
+    return (parts, small) if any(mask.any() for mask in small) else None
 
 
 def largest_partial_sum(dtype: DType, mid: Array, magnitude: Array) -> Array:
