@@ -123,7 +123,7 @@ def follow(
         request = replace(request, timeout_s=min(request.timeout_s, HANG_S))
     with Still.open(request, jobs=1) as still:
         # What is well known costs one look and not several.
-        first = still.glance(module, arguments)
+        first = still.glance(module, arguments) if full else None
         if first is not None and full.get(early := early_bucket(first), 0) >= limits.kept:
             return Followed(early, why="enough of its kind")
         shown = still(module, arguments)

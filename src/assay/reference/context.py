@@ -139,8 +139,7 @@ class Context:
             return Ball(dtype, mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
         if self.amplitude == 0:
             return ball
-        kept = [self._drawn_flush(part, mask) for mask, part in zip(small, parts, strict=True)]
-        return Ball(dtype, kept[0] if len(kept) == 1 else joined(*kept), None, ball.und)
+        return Ball(dtype, self._flushed(dtype, mid), None, ball.und)
 
     def _drawn_flush(self, part: Array, small: Array) -> Array:
         """`part` with the elements at `small`, which are subnormal, zero as a target makes them: all of them, most

@@ -275,7 +275,7 @@ def _product(ctx: Context, x: Ball, init: Ball, over: Over) -> Ball:
     elif nan.any():
         wild &= ~over.reduce(np.logical_or, nan)  # NaN in any order
     if (infinite := np.isinf(bound) & ~np.isnan(mid)).any():  # times what may vanish it is a NaN
-        gone = over.reduce(np.logical_or, may_be_zero(size, reach)) | (may_be_zero(np.abs(init.mid), start))
+        gone = over.reduce(np.logical_or, may_be_zero(size, reach)) | may_be_zero(np.abs(init.mid), start)
         wild |= infinite & (gone | (smallest < smallest_normal(kept))) & (n > 1 or not init.exact)
     und = union(any_undecided(x, init, over), wild)
     if n == 1 and init.exact and (init.mid == 1).all():
