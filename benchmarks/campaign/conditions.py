@@ -46,12 +46,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An instruction where it stands. fused: whether its computation is a fusion's. uses: of its value."""
+    """An instruction where it stands. fused: whether its computation is a fusion's. inner: whether it is in a loop, a
+    branch or a reduction, or in a fusion there. uses: of its value.
+    """
 
     computation: Computation
     instruction: Instruction
     fused: bool
-    entry: bool
+    inner: bool
     uses: int
 
     @property
@@ -97,7 +99,7 @@ DIMENSIONS: dict[str, Clause] = {
 PLACES: dict[str, Clause] = {
     "in a fusion": lambda site: site.fused,
     "in no fusion": lambda site: not site.fused,
-    "in a loop, a branch or a reduction": lambda site: not site.fused and not site.entry,
+    "in a loop, a branch or a reduction": lambda site: site.inner,
     "a value used twice": lambda site: site.uses > 1,
     "of a constant": _has_operand("constant", "broadcast", "iota"),
     "of a parameter": _has_operand("parameter"),
@@ -114,6 +116,8 @@ OF_TYPES = {
 """The types that a kind is of, where it is not of all: a clause of another would never hold."""
 SCALAR = ("trip count off by one",)
 """Kinds of scalars, which have no dimensions."""
+SOURCES = ("wrong iota width",)
+"""Kinds of what has no operands: a clause about one would never hold."""
 IN_A_LOOP = ("trip count off by one",)
 
 
@@ -133,6 +137,8 @@ def _families(kind: str) -> dict[str, list[str]]:
     found = {"type": list(OF_TYPES.get(kind, TYPES)), "dimensions": list(DIMENSIONS), "place": list(PLACES)}
     if kind in SCALAR:
         found["dimensions"] = []
+    if kind in SOURCES:
+        found["place"] = [place for place in PLACES if not place.startswith("of a ")]
     if kind in IN_A_LOOP:
         found["place"] = ["of a constant", "of a parameter"]
     return {family: clauses for family, clauses in found.items() if clauses}
@@ -172,6 +178,10 @@ def _sites(module: Module) -> Iterator[Site]:
     calls = [i for c in module.computations for i in c.instructions if i.opcode == "fusion"]
     fused = {name for i in calls for name in called(i)}
     library = {name for i in calls if i.attributes.get("kind") == "kCustom" for name in called(i)}
+    outer = {
+        module.entry_name,
+        *(name for i in module.entry.instructions if i.opcode == "fusion" for name in called(i)),
+    }
     for computation in (c for c in reachable(module) if c.name not in library):
         alive = live(computation)
         uses: dict[str, int] = {}
@@ -180,7 +190,7 @@ def _sites(module: Module) -> Iterator[Site]:
                 uses[name] = uses.get(name, 0) + 1
         for i in computation.instructions:
             if i.name in alive and i.opcode != "parameter":
-                where = computation.name in fused, computation.name == module.entry_name
+                where = computation.name in fused, computation.name not in outer
                 yield Site(computation, i, *where, uses.get(i.name, 0))
 
 

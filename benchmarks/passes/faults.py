@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from assay.hlo.attributes import called, int_list, padding, slices, window
+from assay.hlo.attributes import called, computation, int_list, padding, slices, window
 from assay.hlo.literal import Literal
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import DTYPES, ArrayShape
@@ -163,11 +164,7 @@ def dilated_pad_folded(module: Module, c: Computation, i: Instruction) -> Edit |
 
 def trip_count_off_by_one(module: Module, c: Computation, i: Instruction) -> Edit | None:
     """The condition of a loop compares with one less."""
-    if i.opcode != "compare" or not any(
-        j.opcode == "while" and j.attributes.get("condition") == c.name
-        for d in module.computations
-        for j in d.instructions
-    ):
+    if i.opcode != "compare" or c.name not in _conditions(module):
         return None
     operand = c.by_name[i.operands[1]]
     if not isinstance(operand.shape, ArrayShape) or not operand.array.dtype.is_integer or operand.array.dims:
@@ -212,6 +209,15 @@ FAULTS: dict[str, Fault] = {
 
 
 # ---- what they are made of
+
+
+@lru_cache(maxsize=8)
+def _conditions(module: Module) -> frozenset[str]:
+    """Computations that the condition of a loop is, and fusions that it is made of."""
+    loops = [i for c in module.computations for i in c.instructions if i.opcode == "while"]
+    names = {computation(loop, "condition") for loop in loops}
+    fused = [i for name in names for i in module.by_name[name].instructions if i.opcode == "fusion"]
+    return frozenset(names.union(*map(called, fused)))
 
 
 def _terms(c: Computation, i: Instruction) -> int:

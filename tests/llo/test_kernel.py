@@ -198,10 +198,10 @@ def stopped(body: str, engine: Engine, limit: int = 1000) -> Result:
 
 
 def test_a_trap_is_a_result_with_the_line_of_the_dump(engine: Engine) -> None:
-    result = stopped("  %v0 = vld [vmem:$0x0 sm:$0xff]\n", engine)
+    result = stopped("  %v0 = vlaneseq.b32\n  %1 = vst [vmem:$0x0 sm:$0xff] %v0\n", engine)
     assert result.stop is not None
-    assert (result.stop.trap, result.stop.line) == (Trap.OUT_OF_BOUNDS, 2)
-    assert result.words == "line 2: reads vmem 0x0, which belongs to nothing"
+    assert (result.stop.trap, result.stop.line) == (Trap.OUT_OF_BOUNDS, 3)
+    assert result.words == "line 3: writes vmem 0x0, which belongs to nothing"
     assert not result.unsteady
 
 

@@ -184,7 +184,7 @@ def test_what_a_kernel_does_not_write_is_told(tmp_path: Path) -> None:
 
 
 def test_the_reference_stands_in_for_a_kernel_that_cannot_run(tmp_path: Path) -> None:
-    wild = "  %v9 = vld [vmem:$0x0 sm:$0xff]\n  %10 = vnop\n"
+    wild = "  %v9 = vlaneseq.b32\n  %10 = vst [vmem:$0x0 sm:$0xff] %v9\n"
     for kernels, kind, why in (
         ({"twice": TWICE.replace("vmul.f32", "vnosuchthing"), "again": TWICE}, "unsupported", "vnosuchthing"),
         ({"twice": TWICE + wild, "again": TWICE}, "trapped", "belongs to nothing"),

@@ -163,24 +163,47 @@ def trap(bench: Any, *args: Any, **more: Any) -> Any:
     return stop
 
 
-@pytest.mark.parametrize(("offset", "stride"), [(32, 1), (25, 1), (-1, 1), (11, 3), (0, -1), (1 << 30, 1)])
-def test_rows_of_nobody(offset: int, stride: int, bench: Any) -> None:
-    """Allocation b is the last; a's lower neighbour is nobody's."""
-    base = B if offset >= 0 and stride > 0 else A
-    for record in (("vld", 1, base, offset, stride, ALL), ("vst", 1, base, offset, stride, ALL)):
-        stop = trap(bench, [record])
-        assert stop.trap == Trap.OUT_OF_BOUNDS
-        assert stop.detail[0] == VMEM
-        assert stop.detail[2] == (record[0] == "vst")
-    assert bench([("vld", 1, B, 25, 1, 5)], s={5: 0x7F}).outcome.stop is None
+@pytest.mark.parametrize(("offset", "stride"), [(32, 1), (25, 1), (-1, 1), (11, 3), (0, -1), (1 << 17, 1)])
+def test_rows_of_nobody_hold_what_memory_held(offset: int, stride: int, bench: Any) -> None:
+    """Allocation b is the last; a's lower neighbour is nobody's. They may be read, and not be written."""
+    base, known = (B, 32) if offset >= 0 and stride > 0 else (A, 32)
+    ran = bench([("vld", 1, base, offset, stride, ALL)])
+    assert ran.outcome.stop is None
+    mine = ran.machine.vmem[ran.machine.bases["b" if base == B else "a"] :][:known]
+    for k in range(8):
+        row = offset + stride * k
+        expected = mine[row] if 0 <= row < known else np.full(128, ran.machine.fill, np.uint32)
+        assert np.array_equal(ran.machine.v[1, k], expected)
+    stop = trap(bench, [("vst", 1, base, offset, stride, ALL)])
+    assert (stop.trap, stop.detail[0], stop.detail[2]) == (Trap.OUT_OF_BOUNDS, VMEM, 1)
+    assert bench([("vst", 1, B, 25, 1, 5)], s={5: 0x7F}).outcome.stop is None
+
+
+@pytest.mark.parametrize("offset", [-(1 << 20), 1 << 18, 1 << 30])
+def test_where_no_memory_is_nothing_is_read(offset: int, bench: Any) -> None:
+    for record in (("vld", 1, A, offset, 1, ALL), ("sld", 1, W, offset)):
+        assert trap(bench, [record]).trap == Trap.OUT_OF_BOUNDS
 
 
 def test_words_and_flags_of_nobody(bench: Any) -> None:
-    assert trap(bench, [("sld", 1, W, 64)]).detail[0] == SMEM
+    for at in (64, 1 << 16):
+        ran = bench([("sld", 1, W, at)])
+        assert ran.outcome.stop is None
+        assert ran.machine.s[1] == ran.machine.fill
     assert trap(bench, [("sst", 1, W, -1)]).detail[0] == SMEM
     assert trap(bench, [("vsyncadd", ALL, ALL)]).detail[0] == SFLAG
     assert trap(bench, [IN], s=dma(0, 1, 32 * 16), setup=placed("h", "b")).detail[0] == VMEM
-    assert trap(bench, [IN], s=dma(64 * 16, 1, 0), setup=placed("h", "b")).detail[0] == HBM
+
+
+@pytest.mark.parametrize("first", [62, 64, 1 << 16])
+def test_a_dma_may_read_over_the_end(first: int, bench: Any) -> None:
+    """64 granules of hbm, of which the first `first` of 64 rows of 16 are somebody's."""
+    ran = bench([IN, DONE], s=dma(first * 16, 64, 0), setup=placed("h", "b"))
+    assert ran.outcome.stop is None
+    got = ran.machine.vmem[ran.machine.bases["b"] :][:4]
+    known = max(0, min(4, 64 - first))
+    assert np.array_equal(got[:known], words(1, 64)[first : first + known])
+    assert (got[known:] == ran.machine.fill).all()
 
 
 def test_what_a_dma_writes_is_not_read_before_the_wait(bench: Any) -> None:

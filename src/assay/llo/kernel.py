@@ -188,7 +188,7 @@ def _place(
             _memory(machine, argument.space, addresses[-1], words.size)[:] = words
     found = []
     for number, (argument, shape) in enumerate(zip(arguments[len(inputs) :], outputs, strict=True)):
-        if number in shared:
+        if number in shared and arguments[shared[number]].space:  # a value that is handed over lies in no memory
             found.append(addresses[shared[number]])
         else:
             found.append(machine.allocate(argument.space, 4 * words_held(shape)))

@@ -10,8 +10,8 @@ Both engines leave registers and memory in the machine, and an `Outcome`; a trap
 once.
 
 Addresses are counted in a space's own unit: 32-byte granules in hbm, rows of 128 words in vmem, words in smem, flags in
-sflag. Memory that nobody owns cannot be touched. Memory that was never written, and registers too, hold `fill`: run
-twice with two fills, and what differs depends on it.
+sflag. Memory that nobody owns cannot be written. Memory that was never written, nobody's too, and registers hold
+`fill`: run twice with two fills, and what differs depends on it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ HBM, VMEM, SMEM, SFLAG = range(4)
 UNIT_BYTES = {"hbm": 32, "vmem": 512, "smem": 4, "sflag": 4}
 FIRST = {"hbm": 1 << 14, "vmem": 1 << 6, "smem": 1 << 8, "sflag": 1 << 5}
 """Where allocations without a place of their own begin: address 0 is nobody's."""
+
+CAPACITY = (1 << 29, 1 << 18, 1 << 18, 0)
+"""Of each space, in its units: 16 GB, 128 MB, 1 MB. What is below may be read though it is nobody's: loads reach over
+the end of an operand where it fills no whole tile, and throw that away (measured: s4[66], `sm:$0xf`).
+"""
 
 OPERAND_UNIT = {"v5e": 16, "v4": 16, "v5p": 1, "v6e": 1, "tpu7x": 1}
 """Granules in the unit in which an hbm operand's address is handed over (measured: v5e kernels shift it by 4)."""

@@ -1,13 +1,21 @@
 /* Loads, stores, DMA and sync flags: semantics/memory.py in C. */
 
 enum { READS, WRITES, WRITES_SOURCE };
+static const int64_t CAPACITY[4] = {1 << 29, 1 << 18, 1 << 18, 0}; /* machine.CAPACITY */
 
+/* What is nobody's may be read, as far as there is memory: it holds what memory held before. */
 static int owned(VM *vm, int space, int64_t at, int64_t count, int write) {
+  if (!write && at >= 0 && at + count <= CAPACITY[space]) return 0;
   if (at < 0 || at + count > vm->units[space]) TRAP(OUT_OF_BOUNDS, space, at, write, 0);
   const uint8_t *o = vm->owners[space] + at;
   for (int64_t i = 0; i < count; i++)
     if (!o[i]) TRAP(OUT_OF_BOUNDS, space, at + i, write, 0);
   return 0;
+}
+/* How many of `count` from `at` on the machine has a word of; units of the maps below. */
+static int64_t kept_of(VM *vm, int space, int64_t at, int64_t count) {
+  int64_t units = vm->units[space] * (space == VMEM ? ROW : 1), left = units - at;
+  return left < 0 ? 0 : left < count ? left : count;
 }
 static void flight_maps(VM *vm, int space) {
   if (vm->arriving[space]) return;
@@ -18,6 +26,7 @@ static void flight_maps(VM *vm, int space) {
 static int no_race(VM *vm, int space, int64_t at, int64_t count, int write) {
   if (!vm->flying) return 0;
   flight_maps(vm, space);
+  count = kept_of(vm, space, at, count);
   const uint16_t *a = vm->arriving[space] + at, *l = vm->leaving[space] + at;
   for (int64_t i = 0; i < count; i++)
     if (a[i]) TRAP(RACE, space, at + i, write ? WRITES : READS, 0);
@@ -42,8 +51,10 @@ static int load_shuffled(VM *vm, uint32_t *out, uint32_t base, int offset, int s
   for (int k = 0; k < 8; k++)
     if (sublanes >> k & 1) CHECK(row_ok(vm, row_of(at, stride, by >> 4 * k & 15), 0));
   for (int k = 0; k < 8; k++) {
-    if (sublanes >> k & 1) memcpy(out + k * 128, vm->vmem + row_of(at, stride, by >> 4 * k & 15) * 128, 512);
-    else memset(out + k * 128, 0, 512);
+    int64_t row = row_of(at, stride, by >> 4 * k & 15);
+    if (!(sublanes >> k & 1)) memset(out + k * 128, 0, 512);
+    else if (row < vm->units[VMEM]) memcpy(out + k * 128, vm->vmem + row * 128, 512);
+    else for (int l = 0; l < 128; l++) out[k * 128 + l] = vm->fill;
   }
   return 0;
 }
@@ -72,7 +83,7 @@ static int scalar_load(VM *vm, uint32_t *out, uint32_t base, int offset) {
   int64_t at = (int64_t)address(base) + offset;
   CHECK(owned(vm, SMEM, at, 1, 0));
   CHECK(no_race(vm, SMEM, at, 1, 0));
-  *out = vm->smem[at];
+  *out = at < vm->units[SMEM] ? vm->smem[at] : vm->fill;
   return 0;
 }
 static int scalar_store(VM *vm, uint32_t x, uint32_t base, int offset) {
@@ -95,6 +106,14 @@ static uint32_t *words(VM *vm, Span p) {
 static Span span(int space, int64_t base, int64_t at, int64_t granules) {
   Span p = {space, space == SMEM ? base + (at - base) * 8 : at, space == SMEM ? granules * 8 : granules};
   return p;
+}
+/* A span of what may lie behind all that the machine has to one of the same size. */
+static void move(VM *vm, Span written, Span read) {
+  int64_t there = kept_of(vm, read.space, read.at, read.count) * (read.space == SMEM ? 1 : 8);
+  int64_t size = read.count * (read.space == SMEM ? 1 : 8);
+  uint32_t *to = words(vm, written);
+  if (there) memmove(to, words(vm, read), (size_t)there * 4);
+  for (int64_t i = there; i < size; i++) to[i] = vm->fill;
 }
 static void keep(Flight *f, Span read, Span written) {
   if (f->spans_used + 2 > f->spans_room) {
@@ -119,6 +138,7 @@ static int dma(VM *vm, const uint32_t *r, int from, int to, int form) {
   CHECK(owned(vm, SFLAG, flag, 1, 1));
   if (form == 2) {
     CHECK(owned(vm, SMEM, descriptor, 6, 0));
+    if (kept_of(vm, SMEM, descriptor, 6) < 6) TRAP(OUT_OF_BOUNDS, SMEM, descriptor, 0, 0);
     const uint32_t *w = vm->smem + descriptor;
     outer_source = w[0], outer_target = w[1], count = w[2], by_source = w[3], by_target = w[4], steps = w[5];
   }
@@ -133,7 +153,8 @@ static int dma(VM *vm, const uint32_t *r, int from, int to, int form) {
       free(f.spans);
       return 1;
     }
-    memmove(words(vm, written), words(vm, read), (size_t)n * 32);
+    move(vm, written, read);
+    read.count = kept_of(vm, read.space, read.at, read.count);
     keep(&f, read, written);
   }
   mark(vm, &f, 1);

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.llo.code import Words
-from assay.llo.machine import GRANULE, HBM, LANES, SFLAG, SMEM, SPACES, SUBLANES, VMEM, Flight, Machine, Trap, Trapped
+from assay.llo.machine import CAPACITY, GRANULE, HBM, LANES, SFLAG, SMEM, SPACES, SUBLANES, VMEM, Flight, Machine, Trap, Trapped
 from assay.llo.semantics.table import op
 from assay.llo.semantics.vector import PROBE, spread
 
@@ -30,6 +30,9 @@ def _int(word: np.uint32 | int) -> int:
 
 
 def _owned(m: Machine, space: int, at: int, count: int, write: bool) -> None:
+    """What is nobody's may be read, as far as there is memory: it holds what memory held before."""
+    if not write and at >= 0 and at + count <= CAPACITY[space]:
+        return
     owners = m.owners[SPACES[space]]
     if at < 0 or at + count > len(owners):
         raise Trapped(Trap.OUT_OF_BOUNDS, space, at, int(write))
@@ -79,6 +82,10 @@ def _rows(m: Machine, r: Sequence[int], write: bool, places: Sequence[int] = ran
             yield k, row
 
 
+def _row(m: Machine, row: int) -> Words:
+    return m.vmem[row] if row < len(m.vmem) else np.full(LANES, m.fill, np.uint32)
+
+
 _STRIDED = "kernels with known results; sublanes that are off read as 0: the compiler ORs two halves"
 for _name in ("vld", "vld.bf16", "vld.s32"):
 
@@ -86,7 +93,7 @@ for _name in ("vld", "vld.bf16", "vld.s32"):
     def _vld(m: Machine, r: Sequence[int]) -> None:
         out = np.zeros((SUBLANES, LANES), np.uint32)
         for k, row in _rows(m, r, write=False):
-            out[k] = m.vmem[row]
+            out[k] = _row(m, row)
         m.v[r[1]] = out
 
 
@@ -100,7 +107,7 @@ for _name in ("vld", "vld.bf16", "vld.s32"):
 def _vld_sshfl(m: Machine, r: Sequence[int]) -> None:
     out = np.zeros((SUBLANES, LANES), np.uint32)
     for k, row in _rows(m, r, write=False, places=[r[6] >> 4 * k & 15 for k in range(SUBLANES)]):
-        out[k] = m.vmem[row]
+        out[k] = _row(m, row)
     m.v[r[1]] = out
 
 
@@ -131,7 +138,7 @@ def _sld(m: Machine, r: Sequence[int]) -> None:
     at = _int(m.s[r[2]]) + r[3]
     _owned(m, SMEM, at, 1, False)
     _no_race(m, SMEM, at, 1, False)
-    m.s[r[1]] = m.smem[at]
+    m.s[r[1]] = m.smem[at] if at < len(m.smem) else m.fill
 
 
 @op("sst", "ssi", "probe", PROBE, "CHECK(scalar_store(vm, S(dst), S(a), b));")
@@ -159,6 +166,8 @@ def _chunks(m: Machine, r: Sequence[int]) -> Iterator[Chunk]:
     count, outer_source, outer_target = 1 << 32, 0, 0
     if r[5] == GENERAL:
         _owned(m, SMEM, descriptor, 6, False)
+        if descriptor + 6 > len(m.smem):
+            raise Trapped(Trap.OUT_OF_BOUNDS, SMEM, descriptor, 0)
         outer_source, outer_target, count, by_source, by_target, steps = (
             int(x) for x in m.smem[descriptor : descriptor + 6]
         )
@@ -202,7 +211,9 @@ def _dma(m: Machine, r: Sequence[int]) -> None:
         read, written = (r[3], *_span(r[3], source, at, n)), (r[4], *_span(r[4], target, to, n))
         _reachable(m, *read, write=False)
         _reachable(m, *written, write=True)
-        _words(m, *written)[:] = _words(m, *read).copy()
+        there = _words(m, *read).copy()  # shorter where it reaches behind all that the machine has
+        to = _words(m, *written)
+        to[: len(there)], to[len(there) :] = there, m.fill
         flight.leaving.append(read)
         flight.arriving.append(written)
     for space, first, count in flight.arriving:

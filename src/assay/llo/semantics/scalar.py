@@ -58,8 +58,10 @@ _DIVISION = "the decomposer makes it a multiplication by the divisor's reciproca
 _scalar("sdiv.u32.pop", 2, "y ? x / y : UINT32_MAX", "stages", _DIVISION)(lambda x, y: x // y if y else -1)
 _scalar("srem.u32.pop", 2, "y ? x % y : x", "stages", _DIVISION)(lambda x, y: x % y if y else x)
 
-_scalar("ssub.f32", 2, "R(F(x) - F(y))", "probe", "floats by their bits: how a scalar bf16 loses its subnormals")(
-    lambda x, y: _float_bits(operator.sub, x, y)
+_BITS = "floats by their bits: how a scalar bf16 loses its subnormals"
+_scalar("ssub.f32", 2, "R(F(x) - F(y))", "probe", _BITS)(lambda x, y: _float_bits(operator.sub, x, y))
+_scalar("sadd.f32", 2, "R(F(x) + F(y))", "probe", f"{_BITS}; a scatter of bf16 without a combiner")(
+    lambda x, y: _float_bits(operator.add, x, y)
 )
 
 for _name in ("smov.u32", "int_to_ptr.hbm", "int_to_ptr.vmem", "int_to_ptr.smem", "int_to_ptr.sflag", "pmov"):
