@@ -180,6 +180,7 @@ def _finding(
         versions={k: v for k, v in versions.items() if v},
         options=dict(request.options),
         flags=tuple(request.flags),
+        through=request.through,
         culprit=culprit,
         origin=seen.origin,
         seconds=seconds,

@@ -24,10 +24,16 @@ def reached(module: Module) -> dict[str, int]:
     found: dict[str, int] = {}
     for computation in module.computations:
         for feature, instruction in _features(module, computation):
-            number = _PROGRAM.search(instruction.attributes.get("metadata", ""))
-            if number is not None or feature not in found:
-                found[feature] = int(number.group(1)) if number else -1
+            number = program_of(instruction)
+            if number >= 0 or feature not in found:
+                found[feature] = number
     return found
+
+
+def program_of(instruction: Instruction) -> int:
+    """The number of the program that an instruction of an optimized batch comes from; -1 where it does not say."""
+    number = _PROGRAM.search(instruction.attributes.get("metadata", ""))
+    return int(number.group(1)) if number else -1
 
 
 def _features(module: Module, computation: Computation) -> Iterator[tuple[str, Instruction]]:

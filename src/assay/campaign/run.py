@@ -218,6 +218,7 @@ def request_of(settings: Settings) -> api.Request:
         timeout_s=REQUEST_S,
         reference_timeout_s=REFERENCE_S,
         preload=Path(settings.preload) if settings.preload else None,
+        through=settings.through,
     )
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from assay.campaign.batch import Lowered, Member, NotLowered, lower
+from assay.campaign.kernels import Doubt, Kernels
 from assay.campaign.reach import passes, reached
 from assay.campaign.row import Row
 from assay.checking import api
 from assay.checking.bounds import Bounds, Settings, Step
-from assay.checking.judge import UNDECIDED, judge, refusal
+from assay.checking.judge import UNDECIDED, judge, refusal, same_bits
 from assay.checking.target import Evaluated, Executed, Outputs
-from assay.checking.weigh import weigh
+from assay.checking.weigh import weigh, weigh_other
 from assay.errors import AssayError, ProgramError, ReferenceLimit, ToolchainError, Unsupported
 from assay.hlo.parse import parse_module
 from assay.inputs.generate import generate
@@ -89,6 +90,7 @@ class Screen:
     _features: dict[str, int] = field(default_factory=dict)
     _passes: set[str] | None = None
     _killed: bool = False
+    _kernels: Kernels | None = None  # of the batch that ran last, where they are simulated
 
     @staticmethod
     def of(request: api.Request) -> Screen:
@@ -174,15 +176,26 @@ class Screen:
         for member, program in zip(members, lowered.programs, strict=True):
             end = at + len(member.plan.results)
             outputs = [(first[at:end], second[at:end]) for first, second in ran]
-            rows[member.number], found = self._each(member, program, given[member.number], outputs)
+            doubt = None if self._kernels is None else self._kernels.doubt(range(at, end))
+            rows[member.number], found = self._each(member, program, given[member.number], outputs, doubt)
             suspects += found
             at = end
         return list(rows.values()), suspects
 
     def _each(
-        self, member: Member, program: Program, given: Sequence[Given], outputs: Sequence[Outputs]
+        self,
+        member: Member,
+        program: Program,
+        given: Sequence[Given],
+        outputs: Sequence[Outputs],
+        doubt: Doubt | None = None,
     ) -> tuple[Row, list[Suspect]]:
         """The row of one program on all its inputs; where one set shows something, the others are not looked at."""
+        if doubt is not None and not doubt.wrong:
+            return _row(member, Verdict.UNVERIFIED, doubt.why), []
+        if doubt is not None:
+            alone, suspects = self._alone(member, program, given, suspected=True)
+            return alone[0], suspects
         rows: list[Row] = []
         for one, results in zip(given, outputs, strict=False):  # others may have more sets
             row = self._screened(member, program, one, results)
@@ -197,15 +210,21 @@ class Screen:
     def _run(self, lowered: Lowered, sets: Sequence[Sequence[Array]]) -> list[Outputs]:
         """Results of all, of two runs, on each set of arguments."""
         program = Program("batch", lowered.payload, "stablehlo", lowered.module)
-        run = self._executed if api.generation_of(self.request.target) is None else self._evaluated
+        self._kernels = None
+        if api.generation_of(self.request.target) is None:
+            run = self._executed
+        else:
+            run = self._simulated if self.request.through == "llo" else self._evaluated
         with scratch() as folder:
-            found = run(program, sets, None if self._passes is None else folder)
+            found = run(program, sets, folder)
             if self._passes is not None:
                 self._passes |= passes(folder)
             return found
 
-    def _executed(self, program: Program, sets: Sequence[Sequence[Array]], dump: Path | None) -> list[Outputs]:
+    def _executed(self, program: Program, sets: Sequence[Sequence[Array]], folder: Path) -> list[Outputs]:
+        """folder: for snapshots, where it is to be seen which passes change anything."""
         options = self.settings.options
+        dump = None if self._passes is None else folder
         compiled = cpu.compile(self.worker, program.payload, program.kind, options, dump=dump)
         try:
             self._features.update(reached(parse_module(compiled.hlo, source="an optimized batch")))
@@ -216,14 +235,24 @@ class Screen:
         finally:
             self.worker.release(compiled)
 
-    def _evaluated(self, program: Program, sets: Sequence[Sequence[Array]], dump: Path | None) -> list[Outputs]:
+    def _evaluated(self, program: Program, sets: Sequence[Sequence[Array]], folder: Path) -> list[Outputs]:
         generation = api.generation_of(self.request.target)
         assert generation is not None  # a target that is executed is another
+        dump = None if self._passes is None else folder
         evaluated = Evaluated(self.worker, program, self.settings, generation, self.request.flags, dump=dump)
         options = self.settings.options
         found = [evaluated.outputs(arguments, options, {}, lambda _: None, twice=False) for arguments in sets]
         assert evaluated.own is not None  # it has just been evaluated
         self._features.update(reached(evaluated.own.module))
+        return found
+
+    def _simulated(self, program: Program, sets: Sequence[Sequence[Array]], folder: Path) -> list[Outputs]:
+        generation = api.generation_of(self.request.target)
+        assert generation is not None  # the others have no LLO
+        kernels = Kernels.compiled(self.worker, program, generation, self.settings, self.request.flags, folder)
+        found = [kernels.run(arguments) for arguments in sets]
+        self._features.update(kernels.reached())
+        self._kernels = kernels
         return found
 
     def _screened(self, member: Member, program: Program, given: Given, outputs: Outputs) -> Row | None:
@@ -240,10 +269,12 @@ class Screen:
         try:
             bounds = Bounds(program.module, arguments, self.settings)
             weighed = weigh(bounds, outputs[0])
+            apart = not all(map(same_bits, *outputs))
+            outside = weighed.outside or (apart and weigh_other(bounds, outputs[1], weighed).outside)
         except (Unsupported, ReferenceLimit) as error:
             why = f"unsupported: {error}" if isinstance(error, Unsupported) else str(error)
             return _row(member, Verdict.UNVERIFIED, why)
-        if weighed.outside:
+        if outside:
             return None
         elements = sum(c.elements for c in weighed.comparisons)
         undecided = sum(c.undecided for c in weighed.comparisons)

@@ -36,7 +36,7 @@ MUTANTS = 0.3
 class Settings:
     """Of one target. batch: programs in one compilation; epoch: batches between two looks at what was reached.
     operations: of a program, from and to. ops: where not empty, the forms or families that may occur. templates: where
-    not empty, what programs are made of, each a name and the text of its TOML.
+    not empty, what programs are made of, each a name and the text of its TOML. through: as in `assay check`.
     """
 
     seed: int
@@ -50,6 +50,7 @@ class Settings:
     options: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     preload: str = ""
+    through: str = "hlo"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

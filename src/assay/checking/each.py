@@ -6,7 +6,7 @@ Those bounds are narrow where the program's are wide, for no error of an earlier
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
 from assay.llo.kernel import Pair
 from assay.llo.module import Value, pairs
-from assay.oracle.compare import compare_output
+from assay.oracle.compare import OutputComparison, compare_output
 from assay.reference.evaluator import Steps
 from assay.reference.policy import Policy
 from assay.reference.value import Ball, Token, flatten, from_array
@@ -47,10 +47,11 @@ class EachKernel:
     unjudged: set[str] = field(default_factory=set)
     kept: dict[str, Kept] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
-    _steps: Steps = field(init=False)
+    _steps: tuple[Steps, Steps] = field(init=False)  # subnormals zero, and as they are read by who may take them for it
 
     def __post_init__(self) -> None:
-        self._steps = Steps(self.module, self.policy, balls=True, flushed=True)
+        flushed, kept = (Steps(self.module, self.policy, balls=True, flushed=flushed) for flushed in (True, False))
+        self._steps = flushed, kept
 
     def __call__(
         self, computation: Computation, instruction: Instruction, operands: Sequence[Value], result: Value
@@ -58,39 +59,61 @@ class EachKernel:
         if instruction.name in self._seen:
             return
         self._seen.add(instruction.name)
-        given = zip(computation.operands(instruction), operands, strict=True)
-        try:
-            with np.errstate(all="ignore"):
-                found = self._steps.step(computation, instruction, [balls_of(o.shape, value) for o, value in given])
-        except AssayError:
+        given = list(zip(computation.operands(instruction), operands, strict=True))
+        found = self._compared(self._steps[0], computation, instruction, given, result)
+        if found is not None and any(compared.outside for compared in found):
+            # What arithmetic makes is flushed; what only moves is not, nor are the operands that are compared so.
+            other = self._compared(self._steps[1], computation, instruction, given, result)
+            if other is None or not any(compared.outside for compared in other):
+                found = other
+        if found is None or any(compared.undecided for compared in found):
             self.unjudged.add(instruction.name)
+        number = next((n for n, compared in enumerate(found or ()) if compared.outside), None)
+        if found is None or number is None:
             return
-        balls = [leaf for leaf in flatten(found) if isinstance(leaf, Ball)]
-        shapes = [leaf for leaf in leaves(instruction.shape) if isinstance(leaf, ArrayShape)]
-        for number, (ball, pair, shape) in enumerate(zip(balls, pairs(result), shapes, strict=True)):
-            self._compare(instruction.name, number, ball, pair, shape)
+        self.wrong[instruction.name] = _words(number, found[number])
         got = tuple(pair for operand in operands for pair in pairs(operand))
-        known = all(pair.unwritten is None for pair in got)
-        if known and instruction.name in self.wrong and len(self.kept) < MOST_KEPT:
+        if all(pair.unwritten is None for pair in got) and len(self.kept) < MOST_KEPT:
             self.kept[instruction.name] = Kept(got, tuple(pairs(result)))
 
-    def _compare(self, name: str, number: int, ball: Ball, pair: Pair, shape: ArrayShape) -> None:
-        compared = compare_output(ball, pair.first, shape)
-        if compared.undecided:
-            self.unjudged.add(name)
-        if compared.outside and name not in self.wrong:
-            at = f"[{', '.join(map(str, compared.peak or ()))}]"
-            what = f"{compared.outside} of {compared.elements} elements of its output {number}"
-            self.wrong[name] = (
-                f"{what}, at {at} {compared.peak_target} instead of {compared.peak_reference} on these operands"
-            )
+    def _compared(
+        self,
+        steps: Steps,
+        computation: Computation,
+        instruction: Instruction,
+        given: Sequence[tuple[Instruction, Value]],
+        result: Value,
+    ) -> list[OutputComparison] | None:
+        """Of each output; None where the reference does not model the kernel."""
+        entering = None if steps.flushed else steps.entering
+        try:
+            with np.errstate(all="ignore"):
+                balls = [balls_of(operand.shape, value, entering) for operand, value in given]
+                value = steps.step(computation, instruction, balls)
+        except AssayError:
+            return None
+        leaves_ = [leaf for leaf in flatten(value) if isinstance(leaf, Ball)]
+        shapes = [leaf for leaf in leaves(instruction.shape) if isinstance(leaf, ArrayShape)]
+        return [
+            compare_output(ball, pair.first, shape)
+            for ball, pair, shape in zip(leaves_, pairs(result), shapes, strict=True)
+        ]
 
 
-def balls_of(shape: Shape, value: Value) -> Balls:
-    """Exact, but for what nobody wrote, which is undecided."""
+def _words(number: int, compared: OutputComparison) -> str:
+    at = f"[{', '.join(map(str, compared.peak or ()))}]"
+    return (
+        f"{compared.outside} of {compared.elements} elements of its output {number}, at {at} {compared.peak_target} "
+        f"instead of {compared.peak_reference} on these operands"
+    )
+
+
+def balls_of(shape: Shape, value: Value, entering: Callable[[Ball], Ball] | None = None) -> Balls:
+    """Exact, but for what nobody wrote, which is undecided. entering: what is made of each besides."""
     if isinstance(shape, TupleShape):
         assert isinstance(value, tuple)
-        return tuple(balls_of(s, v) for s, v in zip(shape.elements, value, strict=True))
+        return tuple(balls_of(s, v, entering) for s, v in zip(shape.elements, value, strict=True))
     if not isinstance(shape, ArrayShape) or not isinstance(value, Pair):
         return Token()
-    return replace(from_array(shape.dtype, value.first), und=value.unwritten)
+    ball = replace(from_array(shape.dtype, value.first), und=value.unwritten)
+    return ball if entering is None else entering(ball)

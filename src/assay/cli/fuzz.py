@@ -51,6 +51,7 @@ def command(
         str | None, typer.Option(help="Where findings go: a folder or a database's URL; see `assay findings --help`.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the campaign of this seed.")] = False,
+    through: Annotated[str, typer.Option(help="Without a device, what runs: hlo or llo; see assay check.")] = "hlo",
     preload: Annotated[
         Path | None, typer.Option(help="A Python file that every worker executes first; it may register passes.")
     ] = None,
@@ -92,6 +93,7 @@ def command(
             options=options_of(option),
             flags=flags_of(flag),
             preload=str(preload or ""),
+            through=through,
         )
         for name in dict.fromkeys(target or ["cpu"])
     ]

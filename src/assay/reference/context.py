@@ -121,9 +121,11 @@ class Context:
             else:
                 return owner, made
 
-    def entering(self, ball: Ball) -> Ball:
+    def entering(self, ball: Ball, bits: bool = False) -> Ball:
         """A value that enters the program, as an argument or a constant. Where the policy says so a subnormal may be
         read as zero, so that a comparison may take any two of them, of either sign, for equal and hand on the other.
+
+        bits: whether it was made as such, of integers: a device that has no subnormals may hand on those as they are.
         """
         dtype, mid = ball.dtype, ball.mid
         if not (dtype.is_float or dtype.is_complex) or not flushes(self.policy, dtype):
@@ -131,13 +133,13 @@ class Context:
         if (found := _subnormal(dtype, mid)) is None:
             return ball
         parts, small = found
-        if self.flushed:
+        if self.flushed and not bits:
             kept = [np.where(mask, np.copysign(0.0, part), part) for mask, part in zip(small, parts, strict=True)]
             return Ball(dtype, kept[0] if len(kept) == 1 else joined(*kept), None, ball.und)
         if self.rng is None:
             off = [np.where(mask, 2 * smallest_normal(dtype), 0.0) for mask in small]
             return Ball(dtype, mid, off[0] if len(off) == 1 else np.hypot(*off), ball.und)
-        if self.amplitude == 0:
+        if self.amplitude == 0 or (bits and self.rng.random() < 0.5):
             return ball
         return Ball(dtype, self._flushed(dtype, mid), None, ball.und)
 

@@ -103,6 +103,9 @@ def estimate_bytes(module: Module) -> int:
 _FREE = {"broadcast", "reshape", "bitcast", "transpose", "slice", "reverse", "get-tuple-element", "tuple"}
 
 
+_SEVERAL = {"reduce", "reduce-window", "scatter", "sort"}
+"""Opcodes with several results, each of a type of its own."""
+
 _COUNTED = 1 << 9  # elements from which on an array is counted: thousands of scalars are not worth it
 
 
@@ -228,7 +231,7 @@ class _Run:
         convert as well.
         """
         shape = instruction.shape
-        if isinstance(shape, TupleShape) and isinstance(value, tuple) and instruction.opcode in ("reduce", "sort"):
+        if isinstance(shape, TupleShape) and isinstance(value, tuple) and instruction.opcode in _SEVERAL:
             elements = zip(shape.elements, value, strict=True)
             return tuple(self._typed(replace(instruction, shape=element), part) for element, part in elements)
         if not isinstance(value, Ball) or not isinstance(shape, ArrayShape) or value.dtype.name == shape.dtype.name:
@@ -283,6 +286,14 @@ class Steps:
         value = self._run._argument(shape, [array], "of the program")
         assert isinstance(value, Ball)
         return value
+
+    @property
+    def flushed(self) -> bool:
+        return self._run.context.flushed
+
+    def entering(self, ball: Ball) -> Ball:
+        """As a value that enters the program is taken: see `Context.entering`."""
+        return self._run.context.entering(ball)
 
     def step(self, computation: Computation, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """The value of `instruction`, which must be the module's own and no parameter. Raises what `evaluate` does."""

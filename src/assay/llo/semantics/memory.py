@@ -14,7 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.llo.code import Words
-from assay.llo.machine import CAPACITY, GRANULE, HBM, LANES, SFLAG, SMEM, SPACES, SUBLANES, VMEM, Flight, Machine, Trap, Trapped
+from assay.llo.machine import (
+    CAPACITY,
+    GRANULE,
+    HBM,
+    LANES,
+    SFLAG,
+    SMEM,
+    SPACES,
+    SUBLANES,
+    VMEM,
+    Flight,
+    Machine,
+    Trap,
+    Trapped,
+)
 from assay.llo.semantics.table import op
 from assay.llo.semantics.vector import PROBE, spread
 
@@ -212,8 +226,8 @@ def _dma(m: Machine, r: Sequence[int]) -> None:
         _reachable(m, *read, write=False)
         _reachable(m, *written, write=True)
         there = _words(m, *read).copy()  # shorter where it reaches behind all that the machine has
-        to = _words(m, *written)
-        to[: len(there)], to[len(there) :] = there, m.fill
+        filled = _words(m, *written)
+        filled[: len(there)], filled[len(there) :] = there, m.fill
         flight.leaving.append(read)
         flight.arriving.append(written)
     for space, first, count in flight.arriving:

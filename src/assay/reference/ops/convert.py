@@ -169,7 +169,7 @@ def bitcast_convert(ctx: Context, instr: Instruction, a: Ball) -> Value:
         und = np.broadcast_to(und, a.dims)[..., None]
     elif und is not None and source.bits < to.bits:
         und = np.asarray(np.broadcast_to(und, a.dims).any(axis=-1))
-    return mark(ctx.entering(Ball(to, out)), und)
+    return mark(ctx.entering(Ball(to, out), bits=True), und)
 
 
 def _repacked(values: Array, before: int, after: int) -> Array:
