@@ -21,6 +21,7 @@ from assay.report.pytest_file import slug
 from assay.store.finding import ISSUE, Finding
 from assay.toolchain import WorkerDied
 
+NO_TPU = "no test: what is wrong shows in the simulator of LLO, and else on a TPU alone"
 NAMED = ("jax", "jaxlib", "libtpu")
 
 
@@ -39,7 +40,7 @@ def described(
     where = finding.culprit.pass_name
     title = f"{finding.klass or finding.verdict} on {finding.target}{f', in {where}' if where else ''}"
     try:
-        test, note = _test(title, finding, reduced, still)
+        test, note = _test(title, finding, reduced, still) if finding.through == "hlo" else ("", NO_TPU)
     except (AssayError, WorkerDied) as error:
         test, note = "", f"no test: {error}"
     text = issue_text(

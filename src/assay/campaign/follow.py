@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.campaign.describe import described
+from assay.campaign.stage import stage_of
 from assay.checking import api
 from assay.checking.bounds import Step
 from assay.checking.litmus import litmus
@@ -145,8 +146,10 @@ def follow(
         if again is None:
             return Followed(early, why="its reduced form does not show it again", unsure=True)
         expected, actual = results_of(reduced, request, still)
+        below = again.pass_.startswith(BELOW) and request.through == "llo"
+        stage = stage_of(reduced.module, reduced.arguments, still) if below else ""
         seconds = time.monotonic() - start
-        finding = _finding(seen, request, again, reduced, still.versions, seconds)
+        finding = _finding(seen, request, again, reduced, still.versions, seconds, stage)
         artifacts = _artifacts(seen, reduced, shown)
         step("writing and trying a test")
         found = described(finding, artifacts, reduced, expected, actual, still)
@@ -160,7 +163,9 @@ def _finding(
     reduced: Reduced,
     versions: Mapping[str, str | None],
     seconds: float,
+    stage: str,
 ) -> stored.Finding:
+    """stage: of LLO, empty where it is not known, or wrong before."""
     case = seen.case
     opcodes = ",".join(_kinds(shown.pass_, shown.opcodes or known_by(reduced.module)))
     if shown.pass_.startswith(BELOW):  # kernels are wrong for some types and right for others
@@ -169,7 +174,7 @@ def _finding(
     culprit = stored.Culprit(
         pass_name=shown.pass_,
         opcode=opcodes,
-        pattern=shown.signature,
+        pattern=shown.signature or stage,
     )
     return stored.Finding(
         verdict=shown.verdict,

@@ -27,6 +27,7 @@ from assay.checking.each import EachKernel, Kept
 from assay.checking.target import Outputs, apart, decided_by_both, key_of, read_optimized, spent
 from assay.checking.weigh import Weighed, compare, weigh, weigh_again
 from assay.errors import AssayError, ReferenceLimit, Unsupported
+from assay.hlo.graph import reachable
 from assay.hlo.module import Module
 from assay.llo import native
 from assay.llo.code import Code
@@ -188,6 +189,20 @@ class Simulated:
             except AssayError:
                 continue  # it cannot be judged alone
         return ""
+
+    def guilty_kernel(self) -> Module | None:
+        """The instruction, alone, of the first kernel of the last run that is wrong on its own operands, or that stops
+        as no right one does; None where there is none.
+        """
+        if self.last is None or self.own is None:
+            return None
+        wrong = set(() if self.each is None else self.each.wrong)
+        for kernel in self.last.kernels:
+            stopped = kernel.stop is not None and kernel.stop.trap not in (*OUR_OWN, Trap.STEP_LIMIT)
+            if kernel.name in wrong or stopped:
+                alone = operands_of(self.own.module, kernel.name).alone
+                return replace(alone, computations=reachable(alone))
+        return None
 
     def _build(self, options: Mapping[str, str], seconds: dict[str, float], step: Step) -> _Built:
         key = key_of(options)

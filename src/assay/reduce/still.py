@@ -22,13 +22,14 @@ from assay.checking import api
 from assay.checking.bounds import Settings, Step
 from assay.checking.judge import judge, refusal
 from assay.checking.litmus import litmus
+from assay.checking.simulated import Simulated
 from assay.errors import AssayError
 from assay.hlo.module import Module
 from assay.hlo.printer import print_for_compiler
 from assay.hlo.types import check_module
 from assay.isolate.api import Options, first_wrong
 from assay.isolate.executable import BELOW
-from assay.isolate.guilty import guilty_piece
+from assay.isolate.guilty import guilty_piece, known_by
 from assay.oracle.verdict import FINDINGS, MismatchClass, Verdict
 from assay.programs.program import Array, Program
 from assay.report.passes import PassesCase
@@ -171,6 +172,7 @@ class Still:
                 return None
             with closing(api.target_for(program, self.request, worker, self.settings)) as target:
                 case = judge(program, arguments, "reduced", target, self.settings)
+                kernel = target.guilty_kernel() if isinstance(target, Simulated) else None
             if case is None or case.verdict not in FINDINGS:
                 return None
             shown = Shown(
@@ -190,6 +192,8 @@ class Still:
             if not self.culprit:
                 return shown
             found = with_culprit(shown, first_wrong(program, self.request, Options(), self.settings, worker))
+            if kernel is not None and not found.pass_:  # every pass is right: what was made of the last module is not
+                return replace(found, pass_=BELOW, opcodes=known_by(kernel))
             return self._placed(found, program, arguments, worker)
         except AssayError:
             return None  # refused, unsupported, over a limit: nothing was seen of the bug

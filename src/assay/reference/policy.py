@@ -38,6 +38,7 @@ class Policy:
     per_octave: likewise, further ulps for every factor of two between the operand and 1.
     absolute: likewise, an error in ulps of 1 whatever the size of the result.
     merges_exponentials: exp(a) exp(b) may become exp(a + b), exp(a) / exp(b) and exp(a)**b likewise.
+    flushes_reciprocals: a / b is a (1 / b), in f32, and 1 / b zero where it is subnormal: for |b| above 2**126.
     nan_minmax: `propagate` (NaN wins) or `either` (the other operand may win).
     confidence: accumulation bounds hold except with probability 2*exp(-confidence**2/2) a sum (Higham and Mary, 2019,
     "A New Approach to Probabilistic Rounding Error Analysis", Theorem 2.4); infinity asks for the deterministic n*u
@@ -55,6 +56,7 @@ class Policy:
     per_octave: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     absolute: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     merges_exponentials: bool = False
+    flushes_reciprocals: bool = False
     default_ulps: float = 4.0
     nan_minmax: str = "propagate"
     confidence: float = 8.0

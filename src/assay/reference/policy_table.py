@@ -62,7 +62,10 @@ def _confidence(policy: Policy) -> str:
 
 def _division(policy: Policy) -> str:
     ulps = policy.division_ulps("f32")
-    return "rounds correctly, or is a product with the reciprocal" if ulps is None else f"{ulps:g} ulps and a rounding"
+    if ulps is None:
+        return "rounds correctly, or is a product with the reciprocal"
+    beyond = "; a divisor beyond 2**126 leaves it open" if policy.flushes_reciprocals else ""
+    return f"{ulps:g} ulps and a rounding{beyond}"
 
 
 def _functions(opcode: str) -> Callable[[Policy], str]:

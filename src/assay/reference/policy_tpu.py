@@ -52,6 +52,7 @@ TPU_V5E = Policy(
         for name in ("exponential-minus-one", "log", "log-plus-one", "sine", "cosine", "tan", "tanh")
     },
     merges_exponentials=True,  # until libtpu 0.0.46
+    flushes_reciprocals=True,  # measured: the kernel of a division knows 2**126 alone of those beyond
     default_ulps=LOOSE_ULPS,
     unknown=frozenset({"f64", "c128"}),
 )

@@ -20,6 +20,7 @@ from assay.hlo.module import Instruction
 from assay.hlo.shape import DType
 from assay.reference.context import Context, smallest_normal, unit_roundoff
 from assay.reference.ops.blocks import elementwise
+from assay.reference.ops.rewrites import lost_reciprocal
 from assay.reference.value import Array, Ball, Value, joined, round_to, total, union
 
 # -- parts
@@ -129,7 +130,8 @@ def divide(ctx: Context, a: Ball, b: Ball) -> Ball:
     if a.rad is not None or b.rad is not None:
         rad = np.where(near, 0.0, (ra + np.abs(mid) * rb) / np.where(near, 1.0, size - rb))
     extreme = (size > 0) & (size < smallest_normal(a.dtype) * 16)
-    return disk(ctx, a.dtype, "divide", mid, rad, union(a.und, b.und, near, extreme), a, b)
+    und = union(a.und, b.und, near, extreme, lost_reciprocal(ctx, b))
+    return disk(ctx, a.dtype, "divide", mid, rad, und, a, b)
 
 
 def absolute(ctx: Context, to: DType, a: Ball) -> Ball:

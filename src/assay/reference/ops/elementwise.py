@@ -217,7 +217,7 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         sign_lost = by_zero & (a.mid != 0) & ~np.isnan(a.mid) & np.signbit(b.mid)
         numerator = touches_zero(a)
         und = union(und, sign_lost, None if numerator is None else by_zero & numerator)
-    und = union(und, touches_zero(b))
+    und = union(und, touches_zero(b), rewrites.lost_reciprocal(ctx, b))
     rad = quotient_radius(a, b, mid)
     error = rewrites.reciprocal(ctx, a.dtype, mid, rad, a, b)
     for other in (
@@ -265,6 +265,7 @@ def remainder(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         safe = np.where(b.mid == 0, held_dtype(a.dtype).type(1), b.mid)
         return Ball(a.dtype, wrap(a.dtype, np.where(b.mid == 0, a.mid, np.fmod(a.mid, safe))), None, und)
     mid = forget_sign(np.fmod(a.mid, b.mid), a.mid)
+    und = union(und, rewrites.lost_reciprocal(ctx, b))
     if a.rad is None and b.rad is None:
         return ctx.rounded(a.dtype, mid, None, und)
     # a - trunc(a / b) b: continuous while the truncated quotient stays the same.

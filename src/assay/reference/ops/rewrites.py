@@ -139,6 +139,23 @@ def reciprocal(ctx: Context, dtype: DType, mid: Array, rad: Array | None, a: Bal
     return error
 
 
+def lost_reciprocal(ctx: Context, *divisors: Ball) -> Array | None:
+    """Where a target may make zero of a quotient, or of what it works out by one, since the divisor's reciprocal is
+    subnormal; None for nowhere. Of complex divisors the target forms the square of the size.
+    """
+    if not ctx.policy.flushes_reciprocals:
+        return None
+    found: Array | None = None
+    for b in divisors:
+        if b.dtype.bits > (64 if b.dtype.is_complex else 32):
+            continue
+        size = np.abs(b.mid) if b.rad is None else np.abs(b.mid) + b.rad
+        most = 2.0**63 if b.dtype.is_complex else 2.0**126
+        if (large := (size > most) & np.isfinite(b.mid)).any():
+            found = large if found is None else found | large
+    return found
+
+
 def power_of_two(x: Array) -> Array:
     """By the bits of a float64: zeros and infinities count, subnormal numbers do not."""
     found: Array = (x.view(np.int64) & ((1 << 52) - 1)) == 0

@@ -251,7 +251,7 @@ def atan2(ctx: Context, instr: Instruction, y: Ball, x: Ball) -> Value:
     if y.dtype.is_complex:
         return complex_ops.atan2(ctx, y, x)
     mid = np.arctan2(y.mid, x.mid)
-    und = union(y.und, x.und)
+    und = union(y.und, x.und, rewrites.lost_reciprocal(ctx, y, x))
     flat = (y.mid == 0) & (np.signbit(x.mid) | (x.mid == 0))
     if flat.any():
         # 0 or pi for a zero x, +pi or -pi for a negative one: signs of zeros that are not known.
