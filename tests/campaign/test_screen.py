@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from assay.campaign import kernels
 from assay.campaign.batch import Member, lower
 from assay.campaign.screen import Screen
 from assay.campaign.settings import Members, Settings
-from assay.checking import api
+from assay.checking import api, simulated
 from assay.generate.plan import Node, Plan
 from assay.generate.types import Type
 from assay.inputs.generate import generate
@@ -128,6 +130,38 @@ def test_the_passes_of_a_tpu_that_changed_something_are_seen(tpu_toolchain: Tool
     assert [row.verdict for row in found.rows] == [Verdict.AGREE, Verdict.AGREE]
     assert {"call-inliner", "layout-assignment"} <= set(found.passes)
     assert not without.passes
+
+
+@pytest.mark.tpu
+def test_a_wrong_kernel_of_a_batch_is_its_programs(tpu_toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in for the compiler's fault: bundles that add where they were to subtract."""
+    right = simulated.dumped
+
+    def wrong(*args: Any, **more: Any) -> Any:
+        made, dump = right(*args, **more)
+        for kernel in dump.kernels.values():
+            for stage in kernel.stages:
+                stage.path.write_text(stage.path.read_text().replace("vsub.f32", "vadd.f32"))
+        return made, dump
+
+    members = [
+        of(0, "lax.add({0}, {1})", F32, F32),
+        of(1, "lax.sub({0}, {1})", F32, F32),
+        of(2, "lax.neg({0})", F32),
+    ]
+    screen = Screen.of(api.Request(target="tpu:v5e", toolchain=tpu_toolchain.spec, through="llo"))
+    try:
+        honest = screen.judged(members, wide=False)
+        monkeypatch.setattr(simulated, "dumped", wrong)
+        monkeypatch.setattr(kernels, "dumped", wrong)
+        found = screen.judged(members, wide=False)
+    finally:
+        screen.close()
+    assert [row.verdict for row in honest.rows] == [Verdict.AGREE] * 3
+    assert honest.reached["llo vsub.f32"] == members[1].choices
+    assert [row.verdict for row in found.rows] == [Verdict.AGREE, Verdict.MISMATCH, Verdict.AGREE]
+    assert [suspect.member.number for suspect in found.suspects] == [1]
+    assert any("the first that is wrong is" in note for note in found.suspects[0].case.notes)
 
 
 @passes_can_be_registered

@@ -190,6 +190,18 @@ def test_an_output_may_lie_in_the_memory_of_an_input(engine: Engine) -> None:
     assert apart.outputs[0].unwritten.sum() == 3 * 128
 
 
+def test_an_output_shares_no_memory_with_what_is_handed_over_as_a_value(engine: Engine) -> None:
+    """libtpu says of a scatter into f32[1] that the output may alias the input, which it hands over in a register."""
+    one = shape_of("f32[1]{0:T(128)}")
+    body = "  %v2 = vstv %s0\n  %3 = vst [vmem:[%s1] sm:$0x1] %v2\n"
+    operands = operand(0, "f32[1]", "<no memory space>") + operand(1, "f32[1]", kind="output")
+    code = kernel(operands + body)
+    x = np.array([-0.9678], np.float32)
+    result = run(code, "v5e", [(one, same(x))], [one], {0: 0}, engine=engine)
+    assert result.stop is None
+    np.testing.assert_array_equal(result.outputs[0].first, x)
+
+
 def stopped(body: str, engine: Engine, limit: int = 1000) -> Result:
     result = run(kernel(body), "v5e", [], [], engine=engine, limit=limit)
     assert result.stop is not None

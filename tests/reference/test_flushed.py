@@ -208,3 +208,23 @@ def test_products_of_one_element_beside_a_subnormal_keep_an_infinity() -> None:
     assert found.rad is not None
     assert not np.isnan(found.rad).any()
     assert found.und is None or not found.und[0]
+
+
+@pytest.mark.parametrize("balls", [False, True])
+def test_bits_that_are_subnormal_may_be_handed_on_as_they_are(balls: bool) -> None:
+    """No arithmetic made them, and a device flushes where it computes: what is stored may be either."""
+    bits = np.array([1, -(1 << 31) + 5, 0x3F800000, 0], np.int32)
+    body = "p = s32[4] parameter(0)\n  ROOT r = f32[4] bitcast-convert(p)"
+    module = parse_module(f"HloModule m\nENTRY e {{ {body} }}")
+    exact = bits.view(np.float32).astype(np.float64)
+    if balls:
+        found = as_ball(evaluate(module, [bits], TPU, flushed=True).value)
+        assert found.rad is not None
+        for truth in (exact, np.where(np.abs(exact) < 2.0**-126, 0.0, exact)):
+            assert (np.abs(found.mid - truth) <= found.rad).all()
+        return
+    seen = set()
+    for seed in range(20):
+        value_ = evaluate(module, [bits], TPU, rng=np.random.default_rng(seed), flushed=True).value
+        seen.add(float(as_ball(value_).mid[0]))
+    assert seen == {0.0, float(exact[0])}

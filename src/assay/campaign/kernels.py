@@ -85,9 +85,9 @@ class Kernels:
             deadline=in_time,
         )
         for kernel in ran.untrusted:
-            self._note(kernel.name, _stopped(kernel))
+            self.stopped(kernel)
         for name, what in each.wrong.items():
-            self._note(name, Doubt(True, f"the kernel {name} is wrong: {what}"))
+            self.note(name, Doubt(True, f"the kernel {name} is wrong: {what}"))
         if not ran.outputs:
             raise Unsupported("LLO", f"{ran.untrusted[-1].why}, and the reference has no such instruction either")
         return [pair.first for pair in ran.outputs], [pair.second for pair in ran.outputs]
@@ -107,19 +107,20 @@ class Kernels:
                 found.setdefault(f"llo {BY_NUMBER[opcode].name}", number)
         return found
 
-    def _note(self, kernel: str, doubt: Doubt) -> None:
+    def stopped(self, kernel: KernelRun) -> None:
+        """Notes one that gave no result. The same stops count as in `assay.checking.simulated`."""
+        why = f"kernel {kernel.name}: {kernel.why}"
+        if kernel.stop is None:
+            self.note(kernel.name, Doubt(False, f"unsupported: {why}"))
+        else:
+            ours = kernel.stop.trap in OUR_OWN or kernel.stop.trap is Trap.STEP_LIMIT
+            self.note(kernel.name, Doubt(not ours, why))
+
+    def note(self, kernel: str, doubt: Doubt) -> None:
+        """`doubt` of all results that need the kernel; that it is wrong goes before that nothing can be said."""
         for number, names in enumerate(self.needs):
             if kernel in names and (number not in self.doubts or doubt.wrong):
                 self.doubts[number] = doubt
-
-
-def _stopped(kernel: KernelRun) -> Doubt:
-    """Of one that gave no result. The same stops count as in `assay.checking.simulated`."""
-    why = f"kernel {kernel.name}: {kernel.why}"
-    if kernel.kind != "trapped":
-        return Doubt(False, f"unsupported: {why}")
-    assert kernel.stop is not None
-    return Doubt(kernel.stop.trap is not Trap.STEP_LIMIT and kernel.stop.trap not in OUR_OWN, why)
 
 
 def _within(seconds: float) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -21,9 +22,15 @@ def says_sorted(site: Site) -> Said | None:
 
 def ascending(site: Site, operands: Sequence[Value]) -> Look:
     windows, indices = _windows(site, operands)
-    unsure = indices.und is not None and bool(indices.und.any())
-    holds = ascend(windows, windows.starts(indices))
+    starts = windows.starts(indices)
+    unsure = indices.und is not None and bool(indices.und.any()) and _several(starts)
+    holds = ascend(windows, starts)
     return verdict(not holds and not unsure, unsure, "the indices do not ascend")
+
+
+def _several(starts: Array) -> bool:
+    """Whether there are windows that could be in another order, or meet: one alone, wherever it is, is neither."""
+    return bool(prod(starts.shape[:-1]) > 1)
 
 
 def says_unique(site: Site) -> Said | None:
@@ -32,10 +39,10 @@ def says_unique(site: Site) -> Said | None:
 
 def unique(site: Site, operands: Sequence[Value]) -> Look:
     windows, indices = _windows(site, operands)
-    base = as_ball(operands[0])
-    if indices.und is not None and bool(indices.und.any()):
+    base, starts = as_ball(operands[0]), windows.starts(indices)
+    if indices.und is not None and bool(indices.und.any()) and _several(starts):
         return verdict(False, True, "indices that are open")
-    _, places = windows.reached(windows.starts(indices))
+    _, places = windows.reached(starts)
     twice = np.bincount(places, minlength=base.mid.size) > 1
     return Look(twice.reshape(base.dims), np.zeros(base.dims, np.bool_), "an element that is reached twice", True)
 
@@ -58,10 +65,10 @@ def order_matters(site: Site) -> Said | None:
 def any_order(site: Site, operands: Sequence[Value]) -> Look:
     """Elements that are assigned different values are broken; those that another body reaches twice are undecided."""
     windows, indices = _windows(site, operands)
-    base, count = as_ball(operands[0]), len(operands) // 2
-    if indices.und is not None and bool(indices.und.any()):
+    base, count, starts = as_ball(operands[0]), len(operands) // 2, windows.starts(indices)
+    if indices.und is not None and bool(indices.und.any()) and _several(starts):
         return verdict(False, True, "indices that are open")
-    fits, places = windows.reached(windows.starts(indices))
+    fits, places = windows.reached(starts)
     twice = np.bincount(places, minlength=base.mid.size) > 1
     broken = np.zeros(base.mid.size, np.bool_)
     doubtful = np.zeros(base.mid.size, np.bool_)

@@ -16,7 +16,7 @@ from assay.contracts import Contract, asked_of
 from assay.errors import ReferenceLimit, Unsupported
 from assay.hlo.attributes import called
 from assay.hlo.module import Computation, Instruction, Module
-from assay.reference.context import Context, mark
+from assay.reference.context import CHOICES, Context, mark
 from assay.reference.evaluator import evaluate
 from assay.reference.policies import STRICT
 from assay.reference.policy import Policy
@@ -164,8 +164,8 @@ def litmus(
     far as the module alone tells.
 
     execution: None for whatever executions the policy allows, which may leave much open; a number for one of them, in
-    which each rounding is drawn, and in number 0 is to the nearest. trips: of loops, all together; a program that takes
-    more is undecided. Raises InputError where arguments do not fit.
+    which each rounding is drawn, and in number 0 is to the nearest; ties and orders are taken one way. trips: of loops,
+    all together; a program that takes more is undecided. Raises InputError where arguments do not fit.
     """
     run = _Run(module, arguments, policy, execution, trips, timeout_s, memory_limit)
     return run.test()
@@ -379,6 +379,7 @@ class _Run:
             rng=None if self.execution is None else np.random.default_rng(self.execution),
             alike=False,
             nearest=self.execution == 0,
+            resolved=None if self.execution is None else CHOICES[self.execution % 2],
             on_value=see,
             memory_limit=self.memory_limit,
             deadline=deadline(self.timeout_s),
