@@ -178,10 +178,11 @@ def test_a_result_that_nobody_wrote_differs_from_run_to_run() -> None:
 @pytest.mark.parametrize(
     ("instead", "verdict", "why"),
     [
+        ("%v2_v0 = vld [vmem:$0x0 sm:$0x1]", Verdict.NONDETERMINISTIC, "depends on memory that nobody wrote"),
         (
-            "%v2_v0 = vld [vmem:$0x0 sm:$0x1]",
+            "%v2_v0 = vlaneseq.b32  ;;  %9 = vst [vmem:$0x0 sm:$0x1] /*vst_source=*/%v2_v0",
             Verdict.CRASH,
-            "kernel n, line 5: reads vmem 0x0, which",
+            "kernel n, line 5: writes vmem 0x0, which",
         ),
         ("%2 = shalt.err (1)", Verdict.CRASH, "kernel n, line 5: the kernel's own bounds check failed"),
         ("%2 = dma.done [#allocation1], 4", Verdict.HANG, "waits for 4 granules"),
