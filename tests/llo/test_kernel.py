@@ -202,6 +202,21 @@ def test_an_output_shares_no_memory_with_what_is_handed_over_as_a_value(engine: 
     np.testing.assert_array_equal(result.outputs[0].first, x)
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_the_last_vector_of_an_array_is_all_its_own(stops: bool, engine: Engine) -> None:
+    """A row of f32[128], stored as a vector of eight; from its second row on that reaches into nobody's memory."""
+    line = shape_of("f32[128]{0:T(128)S(1)}")
+    first = " + $0x1" if stops else ""
+    body = f"  %v2 = vld [vmem:[%s0] sm:$0xff]\n  %3 = vst [vmem:[%s1{first}] sm:$0xff] %v2\n"
+    code = kernel(operand(0, "f32[128]") + operand(1, "f32[128]", kind="output") + body)
+    x = np.arange(128, dtype=np.float32)
+    result = run(code, "v5e", [(line, same(x))], [line], engine=engine)
+    assert (result.stop is not None) == stops
+    if not stops:
+        assert result.outputs[0].unwritten is None
+        np.testing.assert_array_equal(result.outputs[0].first, x)
+
+
 def stopped(body: str, engine: Engine, limit: int = 1000) -> Result:
     result = run(kernel(body), "v5e", [], [], engine=engine, limit=limit)
     assert result.stop is not None

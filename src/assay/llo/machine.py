@@ -239,7 +239,7 @@ class Machine:
                 space = _space(a.space)
                 start = 0 if a.fixed else FIRST[space]
                 base[a.name] = at = start + a.offset // UNIT_BYTES[space]
-                end = self._claim(space, at, a.size)
+                end = self._claim(space, at, _whole(a.size) if space == "vmem" and not a.fixed else a.size)
                 if not a.fixed:
                     self._next[space] = max(self._next[space], end + 16 & ~15)
                 elif space == "smem" and a.tag.endswith(ALONE):
@@ -263,13 +263,11 @@ class Machine:
         self.smem[at] = table
 
     def allocate(self, space: str, size: int) -> int:
-        """The address of `size` bytes that are somebody's from now on; in hbm and vmem on a boundary of 4 KB, in vmem
-        up to the next one: a vector of eight sublanes (measured: kernels store whole ones where s16[17] ends before).
-        """
+        """The address of `size` bytes that are somebody's from now on; in hbm and vmem on a boundary of 4 KB."""
         at = self._next[space]
         step = 4096 // UNIT_BYTES[space] if space in ("hbm", "vmem") else 8 if space == "smem" else 1
         at = -(-at // step) * step
-        self._next[space] = self._claim(space, at, -(-size // 4096) * 4096 if space == "vmem" else size)
+        self._next[space] = self._claim(space, at, _whole(size) if space == "vmem" else size)
         return at
 
     def _claim(self, space: str, at: int, size: int) -> int:
@@ -329,6 +327,13 @@ class Machine:
             raise Trapped(Trap.QUEUE_ORDER, queue, unit, token, found)
         entries.popleft()
         return value
+
+
+def _whole(size: int) -> int:
+    """Bytes of vmem up to the end of a vector of eight sublanes: kernels store whole ones where an array ends before
+    (measured: s16[17], and the memory of a scatter of s4[13,6]), which no other array is the worse for.
+    """
+    return -(-size // 4096) * 4096
 
 
 def _space(space: str) -> str:
