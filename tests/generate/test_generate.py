@@ -84,6 +84,15 @@ def test_a_program_is_about_as_large_as_was_asked() -> None:
         assert 0.8 * wanted <= np.mean(sizes) <= 1.25 * wanted + 0.5
 
 
+def test_a_dimension_of_0_hides_no_large_array() -> None:
+    """What is reduced over it has elements again: each array is within the bound as if it were 1."""
+    grammar = for_target("cpu")
+    types = [node.type for i in range(400) for node in generated(grammar, f"zero/{i}", 10).plan.nodes]
+    parts = [part for type_ in types for part in getattr(type_, "parts", (type_,))]
+    assert any(0 in part.dims for part in parts)
+    assert max(part.extent for part in parts) <= grammar.most
+
+
 def test_dimensions_of_a_tpu_lie_at_its_tiles() -> None:
     grammar = for_target("tpu:v5e")
     dims = [

@@ -151,7 +151,7 @@ def choose(draw: Draw, grammar: Grammar, type_: Type, depth: int, budget: int) -
     for _ in range(TRIES):
         chosen = draw.weighted(forms, cumulative)
         made = chosen.inverse(site, type_)
-        if made is not None and all(hole.type.size <= grammar.most for hole in made.operands):
+        if made is not None and all(hole.type.extent <= grammar.most for hole in made.operands):
             return chosen.name, made
     return None
 

@@ -83,11 +83,11 @@ def begun(draw: Draw, grammar: Grammar, pair: tuple[str, str]) -> tuple[Type, Ma
         dims = grammar.type(draw).dims if attempt < TRIES // 3 else draw.pick(SHAPES)
         out = Type(draw.pick(alike if attempt % 2 else dtypes), dims)
         site = Site(draw, grammar, 0, 3)
-        if (made := taker.inverse(site, out)) is None or any(h.type.size > grammar.most for h in made.operands):
+        if (made := taker.inverse(site, out)) is None or any(h.type.extent > grammar.most for h in made.operands):
             continue
         fitting = [i for i, h in enumerate(made.operands) if not h.leaf and h.type.dtype in giver.results]
         for at in draw.shuffled(fitting):
             inner = giver.inverse(site, made.operands[at].type)
-            if inner is not None and all(h.type.size <= grammar.most for h in inner.operands):
+            if inner is not None and all(h.type.extent <= grammar.most for h in inner.operands):
                 return out, made, at, inner
     return None

@@ -44,6 +44,11 @@ class Type:
         return math.prod(self.dims)
 
     @property
+    def extent(self) -> int:
+        """What it would hold if no dimension were 0: what is reduced over such a one has elements again."""
+        return math.prod(max(d, 1) for d in self.dims)
+
+    @property
     def rank(self) -> int:
         return len(self.dims)
 
@@ -66,6 +71,10 @@ class Several:
     @property
     def size(self) -> int:
         return sum(part.size for part in self.parts)
+
+    @property
+    def extent(self) -> int:
+        return sum(part.extent for part in self.parts)
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.parts))})"
