@@ -204,7 +204,8 @@ def _artifacts(seen: Seen, reduced: Reduced, shown: Shown) -> dict[str, bytes]:
     }
     return {
         **({stored.PROGRAM: seen.source} if seen.source else {}),
-        stored.MODULE: print_for_compiler(seen.program.module).encode(),
+        # The tables of stack frames name files of the machine that it was traced on.
+        stored.MODULE: print_for_compiler(replace(seen.program.module, tables="")).encode(),
         stored.INPUTS: _npz(seen.arguments),
         stored.REDUCED: print_for_compiler(reduced.module).encode(),
         stored.REDUCED_INPUTS: _npz(reduced.arguments),
