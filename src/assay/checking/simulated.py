@@ -190,16 +190,16 @@ class Simulated:
                 continue  # it cannot be judged alone
         return ""
 
-    def guilty_kernel(self) -> Module | None:
+    def guilty_kernel(self, unwritten: bool = False) -> Module | None:
         """The instruction, alone, of the first kernel of the last run that is wrong on its own operands, or that stops
-        as no right one does; None where there is none.
+        as no right one does; None where there is none. unwritten: or whose result depends on memory that nobody wrote.
         """
         if self.last is None or self.own is None:
             return None
         wrong = set(() if self.each is None else self.each.wrong)
         for kernel in self.last.kernels:
             stopped = kernel.stop is not None and kernel.stop.trap not in (*OUR_OWN, Trap.STEP_LIMIT)
-            if kernel.name in wrong or stopped:
+            if kernel.name in wrong or stopped or (unwritten and kernel.kind == "unwritten"):
                 alone = operands_of(self.own.module, kernel.name).alone
                 return replace(alone, computations=reachable(alone))
         return None

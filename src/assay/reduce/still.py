@@ -172,9 +172,10 @@ class Still:
                 return None
             with closing(api.target_for(program, self.request, worker, self.settings)) as target:
                 case = judge(program, arguments, "reduced", target, self.settings)
-                kernel = target.guilty_kernel() if isinstance(target, Simulated) else None
-            if case is None or case.verdict not in FINDINGS:
-                return None
+                if case is None or case.verdict not in FINDINGS:
+                    return None
+                wild = case.verdict is Verdict.NONDETERMINISTIC
+                kernel = target.guilty_kernel(wild) if isinstance(target, Simulated) else None
             shown = Shown(
                 case.verdict,
                 str(case.klass or ""),
