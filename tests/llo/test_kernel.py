@@ -202,6 +202,26 @@ def test_an_output_shares_no_memory_with_what_is_handed_over_as_a_value(engine: 
     np.testing.assert_array_equal(result.outputs[0].first, x)
 
 
+def test_an_operand_that_nobody_reads_may_share_its_register(engine: Engine) -> None:
+    """In bundles registers are physical, and operands are in theirs before the first: what is written there stays."""
+    line = shape_of("f32[128]{0:T(128)S(1)}")
+    first = (
+        "%s9_s0 = smov.u32 7  ;;  "
+        "%s0_s0 = inlined_call_operand.vmem [shape: f32[128], index: 0, kind: input, shape index: {}]  ;;  "
+        "%s1_s1 = inlined_call_operand.vmem [shape: f32[128], index: 1, kind: output, shape index: {}]"
+    )
+    text = (
+        "= control target key start\n= control target key end\n\n"
+        f"     0   :  {{ {first} }}\n"
+        "   0x1   :  { %v2_v0 = vstv %s9_s0 }\n"
+        "   0x2   :  { %3 = vst [vmem:[%s1_s1] sm:$0x1] /*vst_source=*/%v2_v0 }\n"
+    )
+    code = lower(parse(text, "k.txt", "k"))
+    result = run(code, "v5e", [(line, same(np.ones(128, np.float32)))], [line], engine=engine)
+    assert result.stop is None
+    np.testing.assert_array_equal(result.outputs[0].first.view(np.uint32), np.full(128, 7))
+
+
 @pytest.mark.parametrize("stops", [False, True])
 def test_the_last_vector_of_an_array_is_all_its_own(stops: bool, engine: Engine) -> None:
     """A row of f32[128], stored as a vector of eight; from its second row on that reaches into nobody's memory."""

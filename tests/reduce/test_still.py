@@ -117,3 +117,7 @@ def test_why_a_process_ended_without_its_numbers():
     other = tuple(line.replace("1234", "99").replace("0x7f00", "0x1") for line in lines)
     assert _signature(lines) == _signature(other) != ""
     assert _signature(("Fatal Python error: Segmentation fault",)) == ""
+    warned = "W1130 22:24:20.106633   16824 hlo_module.cc:894] Invalid stack_frame_id 4"
+    fatal = "F1130 22:24:20.106700   16825 fusion_emitter.cc:13652] Check failed: rank == size() Cannot find a window"
+    assert _signature((warned, fatal)) == _signature((fatal,))
+    assert "Cannot find a window" in _signature((warned, fatal))

@@ -40,6 +40,7 @@ from assay.toolchain.session import Kind
 _OPCODE = re.compile(r"^%?\S+ = (?:\([^)]*(?:\([^)]*\)[^)]*)*\)|\S+) ([a-z][a-z0-9-]*)\(")
 _NAMING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy", "fusion", "call"))
 """Opcodes that say nothing of what a pass did."""
+_PASSING = re.compile(r"[IW]\d{4} ")
 _CHECK = re.compile(r"Check failed: .*|[\w/.]+\.(?:cc|h|cpp):\d+\].*")
 
 
@@ -257,6 +258,7 @@ def with_culprit(shown: Shown, case: PassesCase) -> Shown:
 
 
 def _signature(lines: Sequence[str]) -> str:
-    """The line of a crash that says why, without addresses and other numbers."""
-    found = next((match[0] for line in lines if (match := _CHECK.search(line))), "")
+    """The line of a crash that says why, without addresses and other numbers: not what was only a warning before."""
+    wrong = [line for line in lines if not _PASSING.match(line)]
+    found = next((match[0] for line in wrong if (match := _CHECK.search(line))), "")
     return re.sub(r"0x[0-9a-f]+|\d+", "#", found)[:200]

@@ -17,6 +17,7 @@ from assay.llo.program import Bundle, Instruction
 from assay.llo.semantics.table import BY_NUMBER
 
 DELAY = 4
+OPERAND = "inlined_call_operand"
 
 
 @dataclass(slots=True)
@@ -43,7 +44,10 @@ class Issue:
             for branch in branches:
                 if found := self._branch(branch, index, any(index < e <= index + DELAY for e in entered)):
                     pending.append(found)
-            self._together([self.emitter.emit(instruction) for instruction in ordinary])
+            # Operands are in their registers before the kernel starts; one that nobody reads may share it.
+            given = [i for i in ordinary if i.opcode == OPERAND]
+            self._together([self.emitter.emit(i) for i in given])
+            self._together([self.emitter.emit(i) for i in ordinary if i.opcode != OPERAND])
             for _, jump, branch, clears in [p for p in pending if p[0] == index]:
                 if clears is not None:
                     self._cleared(clears, jump, branch.line)
