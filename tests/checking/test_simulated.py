@@ -261,3 +261,21 @@ ENTRY e {{
     assert case.verdict is Verdict.AGREE
     if through == "llo":
         assert [(output.outside, output.undecided) for output in case.outputs] == [(0, 0)]
+
+
+def test_subnormals_that_a_kernel_reads_as_zero_or_moves_are_no_fault() -> None:
+    """negate, written as 0 - x, reads a subnormal as zero; as a flip of the sign it moves it. Both are right."""
+    small = np.where(np.arange(128) % 2, X, np.float32(1e-40)).astype(np.float32)
+    for made in ("vsub.f32 0.0, %v2_v0", "vxor.u32 2147483648, %v2_v0"):
+        bundles = BUNDLES.replace("vmul.f32 -1.0, %v2_v0", made)
+        worker = FakeWorker(MADE, bundles)
+        program, settings = from_hlo("p", PROGRAM, PROGRAM.encode(), "hlo-text"), settings_for(REQUEST, {})
+        target = Simulated(worker, program, settings, "v5e")  # type: ignore[arg-type]
+        try:
+            result = judge(program, (small,), "given", target, settings)
+            assert result is not None
+            assert result.verdict == Verdict.AGREE
+            assert target.each is not None
+            assert not target.each.wrong
+        finally:
+            target.close()

@@ -6,7 +6,7 @@ Those bounds are narrow where the program's are wide, for no error of an earlier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from assay.llo.module import Value, pairs
 from assay.oracle.compare import OutputComparison, compare_output
 from assay.reference.evaluator import Steps
 from assay.reference.policy import Policy
-from assay.reference.value import Ball, Token, flatten, from_array
+from assay.reference.value import Array, Ball, Token, flatten, from_array
 from assay.reference.value import Value as Balls
 
 MOST_KEPT = 4
@@ -61,14 +61,14 @@ class EachKernel:
         self._seen.add(instruction.name)
         given = list(zip(computation.operands(instruction), operands, strict=True))
         found = self._compared(self._steps[0], computation, instruction, given, result)
-        if found is not None and any(compared.outside for compared in found):
+        number = _first_outside(found)
+        if number is not None:
             # What arithmetic makes is flushed; what only moves is not, nor are the operands that are compared so.
             other = self._compared(self._steps[1], computation, instruction, given, result)
-            if other is None or not any(compared.outside for compared in other):
-                found = other
-        if found is None or any(compared.undecided for compared in found):
+            number = _first_outside(found, other)
+            found = found if number is not None else other
+        if found is None or any(compared.undecided or compared.outside for compared in found):
             self.unjudged.add(instruction.name)
-        number = next((n for n, compared in enumerate(found or ()) if compared.outside), None)
         if found is None or number is None:
             return
         self.wrong[instruction.name] = _words(number, found[number])
@@ -98,6 +98,25 @@ class EachKernel:
             compare_output(ball, pair.first, shape)
             for ball, pair, shape in zip(leaves_, pairs(result), shapes, strict=True)
         ]
+
+
+def _first_outside(*readings: list[OutputComparison] | None) -> int | None:
+    """The first output with an element that is outside in every reading; None where there is none."""
+    for number, compared in enumerate(zip(*(reading or () for reading in readings), strict=False)):
+        outside = in_all(one.outside_mask for one in compared)
+        if outside is not None and outside.any():
+            return number
+    return None
+
+
+def in_all(masks: Iterable[Array | None]) -> Array | None:
+    """Where all of them hold; None where one is."""
+    found: Array | None = None
+    for mask in masks:
+        if mask is None:
+            return None
+        found = mask if found is None else found & mask
+    return found
 
 
 def _words(number: int, compared: OutputComparison) -> str:

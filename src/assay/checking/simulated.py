@@ -20,10 +20,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from assay.checking.bounds import Bounds, Settings, Step
-from assay.checking.each import EachKernel, Kept
+from assay.checking.each import EachKernel, Kept, in_all
 from assay.checking.target import Outputs, apart, decided_by_both, key_of, read_optimized, spent
 from assay.checking.weigh import Weighed, compare, weigh, weigh_again
 from assay.errors import AssayError, ReferenceLimit, Unsupported
@@ -184,7 +182,8 @@ class Simulated:
             readings = {settings.device_flushes, False}  # what a kernel only moves may be subnormal
             bounds = [Bounds(alone, arguments, settings, self.own.step, flushed=flushed) for flushed in readings]
             try:
-                if all(_surely_outside(one, kept) for one in bounds):
+                masks = [_surely_outside(one, kept) for one in bounds]
+                if any(both is not None and both.any() for both in map(in_all, zip(*masks, strict=True))):
                     return f"the kernel {name} is wrong: {self.each.wrong[name]}"
             except AssayError:
                 continue  # it cannot be judged alone
@@ -238,12 +237,12 @@ def dumped(
     return made, read_dump(llo)
 
 
-def _surely_outside(bounds: Bounds, kept: Kept) -> bool:
-    """Whether an element is outside the widest bounds in both runs. Raises what evaluating raises."""
+def _surely_outside(bounds: Bounds, kept: Kept) -> list[Array | None]:
+    """Of each output the elements that are outside the widest bounds in both runs. Raises what evaluating raises."""
     widest = bounds.certain([False])
     first, second = ([pair.first for pair in kept.results], [pair.second for pair in kept.results])
     masks = [[compared.outside_mask for compared in compare(bounds, widest, run)] for run in (first, second)]
-    return any(a is not None and b is not None and bool((a & b).any()) for a, b in zip(*masks, strict=True))
+    return [in_all(pair) for pair in zip(*masks, strict=True)]
 
 
 def _refuse(kernel: KernelRun) -> None:
@@ -265,12 +264,11 @@ def _outside(weighed: Weighed, own: Bounds, target: list[Array]) -> bool:
     """Whether an element found wrong is one that the optimized module does not allow either, be its subnormals zero or,
     where they are only moved, kept.
     """
-    masks = [compared.outside_mask for compared in weighed.comparisons]
+    masks = [[compared.outside_mask for compared in weighed.comparisons]]
     kept = Bounds(own.module, own.arguments, own.settings, own.step, own.seconds, [], flushed=False)
     for bounds in (own, kept) if own.flushed else (own,):
         mine = weigh(bounds, target)
         if mine.wrong:
             mine = weigh_again(bounds, target, mine)
-        others = [compared.outside_mask for compared in mine.comparisons]
-        masks = [None if a is None or b is None else a & b for a, b in zip(masks, others, strict=True)]
-    return any(mask is not None and bool(np.any(mask)) for mask in masks)
+        masks.append([compared.outside_mask for compared in mine.comparisons])
+    return any(mask is not None and bool(mask.any()) for mask in map(in_all, zip(*masks, strict=True)))
