@@ -116,3 +116,23 @@ ENTRY e {{ x = {"f32" if real_in else "c64"}[2,{takes}] parameter(0)
     wrong = right.copy()
     wrong[1] = np.inf
     assert compared(ball, wrong).outside == gives
+
+
+@pytest.mark.parametrize(
+    "products",
+    ["m = f32[2,3] multiply(a, b)", "m = f32[2,3] dot(c, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}"],
+)
+def test_products_that_are_summed_may_be_too_large_for_their_type(products: str) -> None:
+    """By FMAs the first row is inf + 0 - 2**129, which is inf, and one by one inf - inf; of the second nothing is."""
+    module = parse_module(
+        "HloModule m\nsum { p = f32[] parameter(0)\n q = f32[] parameter(1)\n ROOT s = f32[] add(p, q) }\n"
+        "ENTRY e { a = f32[2,3] parameter(0)\n b = f32[2,3] parameter(1)\n c = f32[2,1] parameter(2)\n"
+        f" d = f32[1,3] parameter(3)\n {products}\n z = f32[] constant(0)\n"
+        " ROOT r = f32[2] reduce(m, z), dimensions={1}, to_apply=sum }"
+    )
+    large = np.float32(2.0**127)
+    c, d = np.array([[4.0], [2.0**-30]], np.float32), np.array([[large, 0.0, -large]], np.float32)
+    a, b = np.broadcast_to(c, (2, 3)).copy(), np.broadcast_to(d, (2, 3)).copy()
+    found = as_ball(evaluate(module, [a, b, c, d], POLICY).value)
+    assert found.und is not None
+    assert found.und.tolist() == [True, False]

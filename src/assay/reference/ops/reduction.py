@@ -20,6 +20,7 @@ from assay.hlo.shape import TupleShape
 from assay.reference.bodies import body_kind, call_batched, component_kinds
 from assay.reference.context import Context, mark, unit_roundoff
 from assay.reference.folds import ONCE, broadcast_ball, fold, kept_dims, over_axes
+from assay.reference.ops import rewrites
 from assay.reference.ops.movement import joined, moved
 from assay.reference.registry import operation
 from assay.reference.value import Ball, Value, flatten, union
@@ -32,7 +33,11 @@ def reduce(ctx: Context, instr: Instruction, *operands: Ball) -> Value:
     count = len(operands) // 2
     inputs, inits = operands[:count], operands[count:]
     axes = attributes.int_list(instr, "dimensions")
-    results = reduced(ctx, attributes.computation(instr, "to_apply"), inputs, inits, axes)
+    body = attributes.computation(instr, "to_apply")
+    results = reduced(ctx, body, inputs, inits, axes)
+    if known_kinds(ctx, body, count) == ("add",):
+        unseen = rewrites.overflow_unseen_in_sum(ctx, instr, inputs[0], results[0].mid, tuple(axes))
+        results = results if unseen is None else (mark(results[0], unseen),)
     return results if isinstance(instr.shape, TupleShape) else results[0]
 
 

@@ -87,6 +87,20 @@ def overflow_unseen(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Arr
     return found if found is not None and found.any() else None
 
 
+def overflow_unseen_in_sum(
+    ctx: Context, instr: Instruction, x: Ball, found: Array, axes: tuple[int, ...]
+) -> Array | None:
+    """The same of a reduction by addition over products: each may be added by an FMA."""
+    if ctx.flushed or not ctx.policy.excess_precision or not x.dtype.is_float or np.isfinite(x.mid).all():
+        return None
+    if ctx.producers(instr)[0] not in ("multiply", "dot"):
+        return None
+    infinite, size = np.isinf(x.mid), np.abs(x.mid)
+    back = (np.where(np.isfinite(size), size, 0.0) >= x.dtype.max * 2.0**-26).any(axis=axes)
+    open_ = infinite.any(axis=axes) & ~np.isnan(x.mid).any(axis=axes) & (np.isnan(found) | back)
+    return open_ if open_.any() else None
+
+
 def _is_product(ctx: Context, instr: Instruction, operand: int) -> bool:
     """Whether an operand is a product, or the negative of one."""
     makers = ctx.makers(instr)
