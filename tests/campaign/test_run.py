@@ -254,6 +254,22 @@ def test_a_full_disk_for_temporary_files_ends_it() -> None:
 SMALL = Path(__file__).with_name("small_campaign.py")
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_learned_does_not_depend_on_the_order_in_which_batches_end(seed: int) -> None:
+    """Of two epochs under way the later may end first, as where a batch of the earlier was lost and is done again."""
+    reached = {n: {f"f{n}": (n,), f"f{n % 5}": (n, n), f"g{n // 3}": (n, 1)} for n in range(12)}
+    found = []
+    for order in (list(range(12)), random.Random(seed).sample(range(12), 12)):
+        progress = Progress()
+        for number in order:
+            progress.done.add(number)
+            progress.learn(number, reached[number], 4)
+        found.append((progress.corpus, set(progress.reached), progress.waiting))
+    assert found[0] == found[1]
+    assert not found[0][2]
+    assert [since for since, _ in found[0][0]] == sorted(since for since, _ in found[0][0])
+
+
 def small(store: Path, programs: int, **more: Any) -> subprocess.Popen[str]:
     words = [sys.executable, str(SMALL), str(store), "5", str(programs)]
     env = {**os.environ, "ASSAY_TEST_STORE": str(store)}
@@ -312,20 +328,22 @@ def test_kills_lose_nothing_and_store_nothing_twice(tmp_path: Path) -> None:
     rng = random.Random(0)
     kills, programs = int(os.environ.get("ASSAY_KILLS", "8")), 64
     alone, disturbed = tmp_path / "a", tmp_path / "b"
-    whole, _ = small(alone, programs, stdout=subprocess.PIPE).communicate()
     done, running = Counter[str](), small(disturbed, programs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while done.total() < kills:
         wait_for_work(running)
-        time.sleep(rng.uniform(0, 15))
+        time.sleep(rng.uniform(0, 8))
         kind = rng.choice(("group", "campaign", "lane", "lane", "worker", "worker"))
-        if running.poll() is None:
+        ended = running.poll() is not None
+        if not ended:
             done[kind] += kill(kind, running, rng)
-        if kind in ("group", "campaign") or running.poll() is not None:
+        if ended or kind in ("group", "campaign"):
             running.wait()
+            programs += 64 * ended  # all that there was to do is done
             running = small(disturbed, programs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     running.kill()
     running.wait()
     last, _ = small(disturbed, programs, stdout=subprocess.PIPE).communicate()
+    whole, _ = small(alone, programs, stdout=subprocess.PIPE).communicate()
     (theirs,), (mine,) = json.loads(whole)["campaigns"], json.loads(last)["campaigns"]
     print(done, mine["seconds"], mine["verdicts"], mine["told"])
     assert mine["verdicts"] == theirs["verdicts"]

@@ -79,21 +79,24 @@ class Progress:
 
     def learn(self, batch: int, reached: Mapping[str, tuple[int, ...]], epoch: int) -> None:
         """What a batch that is done reached. Where an epoch of so many batches ends with it, what they reached is taken
-        into the corpus, in their order and not in that in which they ended.
+        into the corpus: epochs in their order, and in one its batches in theirs, not in that in which they ended.
         """
         self.waiting[batch] = sorted((f, choices) for f, choices in reached.items() if f not in self.reached)
-        first = batch - batch % epoch
-        numbers = range(first, first + epoch)
-        if any(n not in self.done for n in numbers):
-            return
+        while self.waiting:
+            first = min(self.waiting) // epoch * epoch
+            if any(n not in self.done for n in range(first + epoch)):
+                return
+            self._take(range(first, first + epoch), first // epoch + 2)
+
+    def _take(self, batches: range, since: int) -> None:
         taken: dict[tuple[int, ...], None] = {}  # one program may be the first to reach several
-        for number in numbers:
+        for number in batches:
             for feature, choices in self.waiting.pop(number, []):
                 if feature not in self.reached:
                     self.reached[feature] = self.seconds
                     if choices:
                         taken[choices] = None
-        self.corpus += [(first // epoch + 2, choices) for choices in taken]
+        self.corpus += [(since, choices) for choices in taken]
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -34,6 +34,8 @@ BATCH_S = 30.0
 """Seconds of one request for a batch or a part of it: where one hangs, its halves are waited for as well. What hangs
 alone is given the time of the request.
 """
+KILLED_TRIES = 5
+"""Of a batch whose worker somebody killed, or of a program alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Screen:
 
     def judged(self, members: Sequence[Member], wide: bool, snapshots: bool = False) -> Batch:
         """snapshots: whether it is to be seen which passes change anything."""
-        for _ in range(2):  # what was killed meanwhile, and not by its program, is to leave no trace
+        for _ in range(KILLED_TRIES):  # what was killed meanwhile, and not by its program, is to leave no trace
             self._features, self._passes, self._killed = {}, set() if snapshots else None, False
             rows, suspects = self.batch(members, wide)
             if not self._killed:
@@ -287,9 +289,10 @@ class Screen:
     ) -> tuple[list[Row], list[Suspect]]:
         """Its own compilation, in a fresh process. suspected: whether it was wrong in the batch."""
         for inputs, arguments in given:
-            case = judged_alone(program, arguments, inputs, self.request)
-            if KILLED in case.why:
+            for _ in range(KILLED_TRIES):
                 case = judged_alone(program, arguments, inputs, self.request)
+                if KILLED not in case.why:
+                    break
             if case.verdict in FINDINGS:
                 break
         if case.verdict is Verdict.AGREE and suspected:
