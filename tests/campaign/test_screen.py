@@ -117,6 +117,27 @@ def test_a_wrong_compiler_is_charged_to_the_program_that_shows_it(how: str, monk
     assert suspect.case.verdict == wanted
 
 
+def test_a_worker_that_ends_between_two_requests_leaves_no_trace(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a batch reached is what it reaches as a whole, not what its halves do."""
+    members = Members(Settings(seed=1, target="cpu")).batch(0)[:4]
+    whole = screen.judged(members, wide=False)
+    run, killed = cpu.run, list[bool]()
+
+    def once(worker: Any, compiled: Any, arguments: Any) -> Any:
+        if not killed:
+            killed.append(True)
+            worker.restart()
+        return run(worker, compiled, arguments)
+
+    monkeypatch.setattr(cpu, "run", once)
+    again = screen.judged(members, wide=False)
+    assert killed
+    assert again.rows == whole.rows
+    assert again.reached == whole.reached
+
+
 @pytest.mark.tpu
 def test_the_passes_of_a_tpu_that_changed_something_are_seen(tpu_toolchain: Toolchain) -> None:
     """A batch consists of calls, which are inlined, and a TPU's arrays lie in tiles."""

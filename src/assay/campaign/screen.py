@@ -27,7 +27,7 @@ from assay.programs.program import Array, Program
 from assay.report.result import CaseResult
 from assay.targets import cpu
 from assay.targets.dumps import scratch
-from assay.toolchain import RequestRefused, UserFileError, Worker, WorkerDied
+from assay.toolchain import RequestRefused, StaleHandle, UserFileError, Worker, WorkerDied
 from assay.toolchain.outcomes import KILLED, one_line
 
 BATCH_S = 30.0
@@ -136,7 +136,7 @@ class Screen:
 
     def _note(self, why: object) -> None:
         """Whether somebody else ended the worker, such as the system where memory was short."""
-        self._killed |= KILLED in str(why)
+        self._killed |= KILLED in str(why) or isinstance(why, StaleHandle)  # which ended between two requests
 
     def _halves(self, members: Sequence[Member], wide: bool) -> tuple[list[Row], list[Suspect]]:
         """What hinders a batch is one program, which is to cost the others nothing."""
