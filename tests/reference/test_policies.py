@@ -84,6 +84,11 @@ FIELDS = {
             )[0]
         ),
     ),
+    "flushes_reciprocals": (
+        EXACT,
+        True,
+        lambda p: apply("divide", ball("f32", [1.0]), ball("f32", [2.0**127]), policy=p).und is None,
+    ),
     "default_ulps": (EXACT, 4.0, lambda p: radius(apply("exponential", ball("f32", X), policy=p))),
     "nan_minmax": (
         XLA_CPU,

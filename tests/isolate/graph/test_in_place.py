@@ -136,8 +136,8 @@ def test_what_the_simulator_cannot_run_is_unverified(tmp_path, stages, words):
     assert words in found.why
 
 
-WILD = planted(LAST, "vld [vmem:[%s0_s0] sm", "vld [vmem:[%s0_s0 + $0x4000] sm")
-"""Reads what belongs to nothing."""
+WILD = planted(LAST, "vld [vmem:[%s0_s0] sm", "vld [vmem:[%s0_s0 + $0x400000] sm")
+"""Reads where no memory is."""
 
 
 @pytest.mark.parametrize("reached", [True, False])
