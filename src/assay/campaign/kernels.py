@@ -4,24 +4,22 @@ is odd about one is put down to the programs whose results need it.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from assay.campaign.reach import program_of, reached
-from assay.checking.bounds import Settings
+from assay.checking.bounds import Settings, deadline
 from assay.checking.each import EachKernel
-from assay.checking.simulated import OUR_OWN, PASSES, dumped
+from assay.checking.simulated import PASSES, dumped, is_ours
 from assay.checking.target import Outputs, read_optimized
-from assay.errors import ReferenceLimit, Unsupported
+from assay.errors import Unsupported
 from assay.hlo.attributes import called
 from assay.hlo.module import Module
 from assay.hlo.shape import ArrayShape, leaves
 from assay.llo import native
 from assay.llo.code import OP, Code
 from assay.llo.files import Dump
-from assay.llo.machine import Trap
 from assay.llo.module import KernelRun, run_module
 from assay.llo.semantics.table import BY_NUMBER
 from assay.programs.program import Array, Program
@@ -71,7 +69,7 @@ class Kernels:
         """
         policy = self.settings.own or self.settings.policy
         each = EachKernel(self.module, policy)
-        in_time = _within(SIMULATE_S)
+        in_time = deadline(SIMULATE_S, what="the simulation")
         ran = run_module(
             self.module,
             self.dump,
@@ -113,24 +111,13 @@ class Kernels:
         if kernel.stop is None:
             self.note(kernel.name, Doubt(False, f"unsupported: {why}"))
         else:
-            ours = kernel.stop.trap in OUR_OWN or kernel.stop.trap is Trap.STEP_LIMIT
-            self.note(kernel.name, Doubt(not ours, why))
+            self.note(kernel.name, Doubt(not is_ours(kernel.stop.trap), why))
 
     def note(self, kernel: str, doubt: Doubt) -> None:
         """`doubt` of all results that need the kernel; that it is wrong goes before that nothing can be said."""
         for number, names in enumerate(self.needs):
             if kernel in names and (number not in self.doubts or doubt.wrong):
                 self.doubts[number] = doubt
-
-
-def _within(seconds: float) -> Callable[[], None]:
-    end = time.monotonic() + seconds
-
-    def check() -> None:
-        if time.monotonic() > end:
-            raise ReferenceLimit(f"the simulation takes longer than {seconds:.0f} s")
-
-    return check
 
 
 def needed(module: Module) -> list[frozenset[str]]:

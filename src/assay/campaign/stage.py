@@ -35,12 +35,12 @@ def stage_of(module: Module, arguments: Sequence[Array], still: Still) -> str:
     try:
         with scratch() as folder:
             options, flags = still.settings.options, still.request.flags
-            made = dumped(worker, program.payload, program.kind, generation, options, flags, folder, ALL_PASSES)
+            _, dump = dumped(worker, program.payload, program.kind, generation, options, flags, folder, ALL_PASSES)
             inputs = folder / "inputs.npz"
             save_arguments(inputs, arguments)
             request = replace(still.request, inputs=inputs)
             end = time.monotonic() + STAGE_S
-            found = diff(Dumped("program", made[1]), request, None, LIMIT, end, lambda _: None)
+            found = diff(Dumped("program", dump), request, None, LIMIT, end, lambda _: None)
     except (AssayError, WorkerDied):
         return ""
     finally:

@@ -258,13 +258,13 @@ class Bounds:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
 
 
-def deadline(seconds: float, advice: str = "") -> Callable[[], None]:
+def deadline(seconds: float, advice: str = "", what: str = "the reference") -> Callable[[], None]:
     """What an evaluation asks now and then: it raises ReferenceLimit when so long has passed from now on."""
     end = time.monotonic() + seconds
 
     def check() -> None:
         if time.monotonic() > end:
-            raise ReferenceLimit(f"the reference took longer than {seconds:g} s{advice}")
+            raise ReferenceLimit(f"{what} took longer than {seconds:g} s{advice}")
 
     return check
 

@@ -49,6 +49,11 @@ OUR_OWN = frozenset((Trap.MXU, Trap.TRANSPOSE, Trap.QUEUE_FULL))
 """Traps of units whose state is modelled in part: a program may be right that comes to them."""
 
 
+def is_ours(trap: Trap) -> bool:
+    """Whether a stop tells of the simulator, its units or its limit of steps, and nothing of the kernel."""
+    return trap in OUR_OWN or trap is Trap.STEP_LIMIT
+
+
 class Stopped(Exception):
     """A kernel did what no right program does, and so the run has no result; carries the verdict."""
 
@@ -197,7 +202,7 @@ class Simulated:
             return None
         wrong = set(() if self.each is None else self.each.wrong)
         for kernel in self.last.kernels:
-            stopped = kernel.stop is not None and kernel.stop.trap not in (*OUR_OWN, Trap.STEP_LIMIT)
+            stopped = kernel.stop is not None and not is_ours(kernel.stop.trap)
             if kernel.name in wrong or stopped or (unwritten and kernel.kind == "unwritten"):
                 alone = operands_of(self.own.module, kernel.name).alone
                 return replace(alone, computations=reachable(alone))

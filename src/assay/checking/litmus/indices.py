@@ -23,14 +23,14 @@ def says_sorted(site: Site) -> Said | None:
 def ascending(site: Site, operands: Sequence[Value]) -> Look:
     windows, indices = _windows(site, operands)
     starts = windows.starts(indices)
-    unsure = indices.und is not None and bool(indices.und.any()) and _several(starts)
+    unsure = _open(indices, starts)
     holds = ascend(windows, starts)
     return verdict(not holds and not unsure, unsure, "the indices do not ascend")
 
 
-def _several(starts: Array) -> bool:
-    """Whether there are windows that could be in another order, or meet: one alone, wherever it is, is neither."""
-    return bool(prod(starts.shape[:-1]) > 1)
+def _open(indices: Ball, starts: Array) -> bool:
+    """Whether indices are not known of windows that could be in another order, or meet; one alone can do neither."""
+    return indices.und is not None and bool(indices.und.any()) and bool(prod(starts.shape[:-1]) > 1)
 
 
 def says_unique(site: Site) -> Said | None:
@@ -40,7 +40,7 @@ def says_unique(site: Site) -> Said | None:
 def unique(site: Site, operands: Sequence[Value]) -> Look:
     windows, indices = _windows(site, operands)
     base, starts = as_ball(operands[0]), windows.starts(indices)
-    if indices.und is not None and bool(indices.und.any()) and _several(starts):
+    if _open(indices, starts):
         return verdict(False, True, "indices that are open")
     _, places = windows.reached(starts)
     twice = np.bincount(places, minlength=base.mid.size) > 1
@@ -66,7 +66,7 @@ def any_order(site: Site, operands: Sequence[Value]) -> Look:
     """Elements that are assigned different values are broken; those that another body reaches twice are undecided."""
     windows, indices = _windows(site, operands)
     base, count, starts = as_ball(operands[0]), len(operands) // 2, windows.starts(indices)
-    if indices.und is not None and bool(indices.und.any()) and _several(starts):
+    if _open(indices, starts):
         return verdict(False, True, "indices that are open")
     fits, places = windows.reached(starts)
     twice = np.bincount(places, minlength=base.mid.size) > 1

@@ -20,7 +20,7 @@ import numpy as np
 from assay.checking.api import DEFAULT_CLASSES, Request
 from assay.checking.bounds import Bounds, Settings, Step
 from assay.checking.liberties import explained, ruined
-from assay.checking.simulated import OUR_OWN, dumped
+from assay.checking.simulated import dumped, is_ours
 from assay.checking.target import read_optimized
 from assay.checking.weigh import Weighed, weigh, weigh_again
 from assay.errors import AssayError
@@ -227,7 +227,7 @@ class _Case:
     def stopped(self, label: str, result: Result) -> PieceResult:
         assert result.stop is not None
         why = f"{self.kernel.files.name}: {result.words}"
-        if result.stop.trap in OUR_OWN or result.stop.trap is Trap.STEP_LIMIT:
+        if is_ours(result.stop.trap):
             raise _Unjudged(why)
         verdict = Verdict.HANG if result.stop.trap is Trap.DEADLOCK else Verdict.CRASH
         return self.told(verdict, label, why=why)
