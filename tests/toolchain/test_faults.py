@@ -16,6 +16,7 @@ import pytest
 
 from assay.errors import AssayError, ToolchainError
 from assay.toolchain import Limits, Outcome, RequestRefused, StaleHandle, Worker, WorkerDied, host, run_many
+from assay.toolchain.session import NO_CASE
 
 FAULTS = {"ASSAY_WORKER_FAULTS": "1"}
 LIMITS = Limits(timeout_s=120, rss_bytes=1 << 30)
@@ -119,6 +120,33 @@ def test_a_handle_of_a_dead_process_is_stale(worker: Worker) -> None:
 def test_a_process_that_dies_between_requests_is_replaced(worker: Worker) -> None:
     os.kill(worker.compile(ADD, "hlo-text").child, signal.SIGKILL)
     time.sleep(0.2)
+    assert doubled(worker) == [2, 4]
+
+
+def test_what_replaces_a_process_that_died_between_requests_executes_the_same_files(
+    worker: Worker, tmp_path: Path
+) -> None:
+    """A pass that a user's file registered must not be lost without a word."""
+    log, file = tmp_path / "log", tmp_path / "registers.py"
+    file.write_text(f"import os\nopen({str(log)!r}, 'a').write(f'{{os.getpid()}}\\n')\n")
+    worker.load(file, cases=(NO_CASE,))
+    for _ in range(2):
+        os.kill(int(log.read_text().split()[-1]), signal.SIGKILL)
+        time.sleep(0.2)
+        child = worker.compile(ADD, "hlo-text").child
+        assert log.read_text().split()[-1] == str(child)
+    assert len(log.read_text().split()) == 3
+
+
+def test_a_handle_of_a_process_that_died_between_requests_is_stale(worker: Worker) -> None:
+    """It is no fault of the request, whose numbers of handles a fresh process may have given to others."""
+    compiled = worker.compile(ADD, "hlo-text")
+    os.kill(compiled.child, signal.SIGKILL)
+    time.sleep(0.2)
+    assert not worker.holds(compiled)
+    with pytest.raises(StaleHandle):
+        worker.run(compiled, [X])
+    worker.release(compiled)
     assert doubled(worker) == [2, 4]
 
 

@@ -88,7 +88,7 @@ class Child:
 
 
 class Process:
-    """A fork server and its child. `ask` sends a request and returns the answer; nothing else is public but `close`."""
+    """A fork server and its child, which its owner begins and which `ask` sends a request to."""
 
     def __init__(self, python: str, env: Mapping[str, str], limits: Limits) -> None:
         self.limits = limits
@@ -181,8 +181,8 @@ class Process:
 
     # ---- children
 
-    def ready(self) -> Child:
-        """The child, a fresh one if there is none or the last one ended while it was idle."""
+    def notice(self) -> Child | None:
+        """The child, unless there is none or it ended while it was idle."""
         if self.child is not None:
             self._control.settimeout(0.0)
             with contextlib.suppress(BlockingIOError):
@@ -192,9 +192,12 @@ class Process:
                 self._note_exit(json.loads(line))
             if self.child.status is not None:
                 self._drop()
-        if self.child is None:
-            self.child = self._fork()
         return self.child
+
+    def begin_child(self) -> None:
+        """A fresh child, where there is none."""
+        assert self.child is None
+        self.child = self._fork()
 
     def end_child(self) -> int | None:
         """Kill the child, wait until it is reaped; its wait status, or None if there was none."""
@@ -239,11 +242,13 @@ class Process:
         timeout_s: float | None = None,
         watch: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], list[bytearray]]:
-        """The child's answer (header, blobs). Raises WorkerDied if the child ended or had to be ended.
+        """The answer (header, blobs) of the child that there is. Raises WorkerDied if it ended or had to be ended, also
+        where it did so since it was noticed: what its owner had it do first would not be done in another.
 
         watch: called a few times a second while it works; what it raises ends the child and comes out of here.
         """
-        child = self.ready()
+        child = self.child
+        assert child is not None
         child.served += 1
         child.log.drain()
         child.log.tail.clear()  # what an earlier request printed is not this one's

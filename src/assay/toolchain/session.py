@@ -104,7 +104,9 @@ class Worker:
         blobs: Sequence[Any] = (),
         timeout_s: float | None = None,
         watch: Callable[[], None] | None = None,
+        compiled: Compiled | None = None,
     ) -> tuple[dict[str, Any], list[bytearray]]:
+        """compiled: what the request is about. Raises StaleHandle where its child has ended."""
         if self._closed:
             raise RuntimeError("this Worker is closed")
         if not self._lock.acquire(blocking=False):
@@ -114,12 +116,19 @@ class Worker:
                 self._process.close()
                 self._process = Process(self.toolchain.python, self._env, self.limits)
                 self._live = 0
+            if self._process.notice() is None:  # it may have ended since the last request
+                self._live = 0
+            if compiled is not None and not self._is_child(compiled.child):
+                raise StaleHandle("the process that compiled this program has ended since; compile it again")
             if self._live == 0 and self._process.resident_bytes() > self.limits.rss_bytes // 2:
                 self.restart()  # what earlier programs left behind is not to be charged to this one
             if self._process.child is None:
+                self._process.begin_child()
                 for earlier in self._loads:  # what a user's file registered in the dead child is needed in this one
                     self._process.ask(earlier, (), timeout_s)
             reply, out = self._process.ask(header, blobs, timeout_s, watch)
+        except StaleHandle:
+            raise
         except BaseException:
             self._live = 0  # ask ended the child
             raise
@@ -258,22 +267,25 @@ class Worker:
         `arrays`: one for each flat parameter, of its dtype and shape, else InputError. They are copied in for each run.
         Sub-byte integers are ml_dtypes' (int4, uint4, ...), one byte an element.
         """
-        if not self.holds(compiled):
-            raise StaleHandle("run: the process that compiled this program has ended since; compile it again")
         _check_arguments([p for p in compiled.parameters if p.dtype != "token"], arrays)
         blobs: list[Any] = []
         specs = [put_array(a, blobs) for a in arrays]
-        reply, out = self._ask({"op": "run", "handle": compiled.handle, "arrays": specs}, blobs, timeout_s)
+        header = {"op": "run", "handle": compiled.handle, "arrays": specs}
+        reply, out = self._ask(header, blobs, timeout_s, compiled=compiled)
         return [_array(spec, out) for spec in reply["arrays"]]
 
     def holds(self, compiled: Compiled) -> bool:
         """Whether the process that compiled it is still there."""
-        return self._process.child is not None and self._process.child.pid == compiled.child
+        self._process.notice()
+        return self._is_child(compiled.child)
+
+    def _is_child(self, pid: int) -> bool:
+        return self._process.child is not None and self._process.child.pid == pid
 
     def release(self, compiled: Compiled) -> None:
         """Forget an executable; no error if its process has ended."""
-        if self.holds(compiled):
-            self._ask({"op": "release", "handle": compiled.handle})
+        with contextlib.suppress(StaleHandle):
+            self._ask({"op": "release", "handle": compiled.handle}, compiled=compiled)
             self._live = max(0, self._live - 1)
 
     def fault(self, kind: str, timeout_s: float | None = None, **details: int) -> None:
