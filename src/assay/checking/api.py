@@ -266,7 +266,10 @@ def open_worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str
             last = death.stderr_tail[-1] if death.stderr_tail else death.detail
             raise ToolchainError(f"{toolchain.spec} does not start with these flags: {last}") from death
         if request.preload is not None:
-            worker.load(request.preload, cases=(NO_CASE,))
+            try:
+                worker.load(request.preload, cases=(NO_CASE,))
+            except WorkerDied as death:
+                raise ToolchainError(f"the worker ended while it executed {request.preload}: {death.detail}") from death
         if generation is not None:
             tpu_aot.start(worker, generation, request.flags)
         else:
