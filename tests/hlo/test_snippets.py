@@ -6,7 +6,7 @@ import pytest
 
 from assay.hlo.opcodes import ARITY
 from assay.hlo.parse import parse_module
-from assay.hlo.printer import print_module
+from assay.hlo.printer import print_for_compiler, print_module
 from assay.hlo.types import check_module
 
 from .snippets import BODIES, VARIANTS, module_of
@@ -53,3 +53,37 @@ def whole(hlo: object, module: object) -> str:
     options.print_large_constants = True
     text: str = module.to_string(options)  # type: ignore[attr-defined]
     return text
+
+
+def with_metadata(metadata: str, tables: str = "") -> str:
+    main = f"ENTRY %main (x: f32[2]) -> f32[2] {{\n  ROOT %x = f32[2]{{0}} parameter(0), metadata={metadata}\n}}"
+    return f"HloModule m\n\n{tables}{main}"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "{stack_frame_id=7}",
+        '{op_name="jit(f)/add" stack_frame_id=7}',
+        '{op_type="neg" stack_frame_id=7 source_line=4}',
+        '{stack_frame_id=7 op_name="f/stack_frame_id=3"}',
+    ],
+)
+def test_a_frame_that_no_table_has_is_not_given_to_a_compiler(metadata: str) -> None:
+    """It warns of it, and leaves it out as well."""
+    hlo = pytest.importorskip("jaxlib._hlo", reason="this jaxlib has no HLO parser of its own")
+    text = with_metadata(metadata)
+    ours = print_for_compiler(parse_module(text))
+    assert "stack_frame_id=7" not in ours
+    assert whole(hlo, hlo.hlo_module_from_text(ours)) == whole(hlo, hlo.hlo_module_from_text(text))
+
+
+def test_a_frame_that_a_table_has_is_kept() -> None:
+    tables = (
+        'FileNames\n1 "a.py"\n\nFunctionNames\n1 "f"\n\n'
+        "FileLocations\n1 {file_name_id=1 function_name_id=1 line=2 end_line=2 column=0 end_column=1}\n\n"
+        "StackFrames\n1 {file_location_id=1 parent_frame_id=1}"
+    )
+    module = parse_module(with_metadata("{stack_frame_id=1}", tables + 3 * "\n"))
+    assert module.tables
+    assert "metadata={stack_frame_id=1}" in print_for_compiler(module)

@@ -6,6 +6,7 @@ tables are the text that was parsed, in its order, since XLA's parser takes attr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -34,11 +35,27 @@ def print_module(module: Module) -> str:
 
 
 def print_for_compiler(module: Module) -> str:
-    """The text to give to a compiler: as `print_module`, with `-0.0` where XLA wrote `-0` and would read 0 back."""
+    """The text to give to a compiler: as `print_module`, with `-0.0` where XLA wrote `-0` and would read 0 back, and
+    without stack frames by number where the module has no table of them, which XLA warns of.
+    """
+    mended = _with_negative_zeros if module.tables else lambda i: _without_frame(_with_negative_zeros(i))
     computations = tuple(
-        replace(c, instructions=tuple(_with_negative_zeros(i) for i in c.instructions)) for c in module.computations
+        replace(c, instructions=tuple(mended(i) for i in c.instructions)) for c in module.computations
     )
     return print_module(replace(module, computations=computations))
+
+
+def _without_frame(instruction: Instruction) -> Instruction:
+    metadata = instruction.attributes.get("metadata", "")
+    if "stack_frame_id=" not in metadata:
+        return instruction
+    kept = {**instruction.attributes, "metadata": _FRAME.sub("", metadata)}
+    if kept["metadata"] == "{}":
+        del kept["metadata"]
+    return replace(instruction, attributes=kept)
+
+
+_FRAME = re.compile(r"(?<=[{ ])stack_frame_id=\d+ ?| stack_frame_id=\d+(?=})")
 
 
 def _with_negative_zeros(instruction: Instruction) -> Instruction:
