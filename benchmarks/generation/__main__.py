@@ -8,11 +8,11 @@ PYTHON has NNSmith 0.1.0 and TensorFlow in it:
     nn/bin/pip install nnsmith==0.1.0 tensorflow-cpu==2.15.1 'numpy<2' 'protobuf<5' z3-solver==4.12.6.0
 
 Forms of operations; programs sampled a second of the processor, at 5, 10 and 20 operations; tests a second from the
-choice of the program to its verdict on XLA:CPU, reference and bounds included, in batches as `assay fuzz` has them;
-both tools at our budget of elements an array. How many dimensions lie at a TPU's tiles or one off; which pairs of
-operations meet, one giving an operand of the other, within --reach programs. The two tools run by turns, so that other
-work on the machine weighs on both. The bars: 120 forms, 20 times NNSmith's sampling, 5 times its
-tests, 30 % of dimensions at tiles.
+choice of the program to its verdict on XLA:CPU, reference and bounds included, in batches as `assay fuzz` has them,
+with all operations and with those alone that NNSmith has too; both tools at our budget of elements an array. How many
+dimensions lie at a TPU's tiles or one off; which pairs of operations meet, one giving an operand of the other, within
+--reach programs. The two tools run by turns, so that other work on the machine weighs on both. The bars: 120 forms, 20
+times NNSmith's sampling, 5 times its tests, 30 % of dimensions at tiles.
 """
 
 from __future__ import annotations
@@ -30,12 +30,26 @@ from assay.campaign.screen import Screen
 from assay.checking import api
 from assay.generate import Grammar, for_target, generated
 from assay.generate.form import REGISTRY
+from assay.generate.grammar import limited
 from assay.generate.tour import pairs
 from assay.oracle.verdict import FINDINGS, Verdict
 
 SIZES = (5, 10, 20)
 BATCH = 16
 TILES = {t + d for t in (8, 16, 32, 64, 128, 256, 512) for d in (-1, 0, 1)}
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Names between blanks, or between bars where they have some."""
+    return tuple(name for part in text.split("|") for name in ([part] if part in REGISTRY.forms else part.split()))
+
+
+ALIKE = _words(
+    """neg abs sin cos tan asin acos atan sqrt log2 exp2 floor ceil|round even|relu gelu logistic|with a scalar|max min
+    add sub mul div and or xor not compare select clamp softmax reduce_add reduce_mul reduce_max reduce_min mean argmax
+    convert pad slice reshape transpose expand_dims squeeze broadcast_in_dim concatenate triangle matmul
+    conv_general_dilated|average pool|reduce_window_max"""
+)
 Peer = Callable[[str, int], dict[str, Any]]
 
 
@@ -67,6 +81,8 @@ def main() -> None:
     sampling(grammar, options.seconds, other)
     if not options.skip_tests:
         tests(grammar, options.seconds, other)
+        print("with NNSmith's operations alone:")
+        tests(limited(grammar, ALIKE, frozenset(REGISTRY.forms)), options.seconds, other)
     reach(grammar, options.reach)
 
 
