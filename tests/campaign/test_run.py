@@ -73,6 +73,32 @@ def test_a_wrong_compiler_is_found_reduced_tested_and_stored_once(
     assert [row.id for row in again.found] == [row.id for row in report.found]
 
 
+@needs_passes
+@pytest.mark.timeout(900)
+def test_what_another_campaign_on_the_same_compiler_stored_is_told_and_not_reduced_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WRONG_PASS", "minus")
+    wrong = settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
+    options = Options(programs=16, jobs=1, limits=Limits(reduce_s=10, kept=1))
+    (first,) = fuzz([wrong], str(tmp_path), options, QUIET)
+    assert len(first.found) == 1
+    with open_store(tmp_path) as store:
+        (bucket,) = (found.bucket for found in store.findings())
+        before = store.count(bucket)
+        loop = run.Loop(replace(wrong, seed=2), store, 16)
+        full = loop._work(run.Task(0, triage=True))[1][-1]
+        assert list(full.values()) == [1], "a process is told of it"
+        right = run.Loop(replace(wrong, seed=2, preload=""), store, 16)
+        assert right._work(run.Task(0, triage=True))[1][-1] == {}, "of another compiler it says nothing"
+    (second,) = fuzz([replace(wrong, seed=3)], str(tmp_path), options, QUIET)
+    mismatches = second.verdicts[str(Verdict.MISMATCH)]
+    assert mismatches >= 2
+    assert (second.found, second.told) == ((), {"enough of its kind": mismatches})
+    with open_store(tmp_path) as store:
+        assert store.count(bucket) == before + mismatches
+
+
 def test_progress_is_the_same_after_a_round_trip() -> None:
     progress = Progress({0, 1, 2, 5}, corpus=[(1, (4, 5))], reached={"add f32": 1.0}, waiting={5: [("dot f32", (1,))]})
     progress.suspects = {41: False, 17: True}

@@ -9,6 +9,7 @@ under way, and stores nothing twice.
 from __future__ import annotations
 
 import errno
+import json
 import tempfile
 import time
 import traceback
@@ -58,10 +59,11 @@ Telling = Callable[["Progress"], None]
 @dataclass(slots=True)
 class Progress:
     """What a campaign has come to. done: batches, by number. full: findings by what they are called before they are
-    reduced; buckets: theirs. told: why suspects were not stored, with how often. corpus: see `Members`. reached,
-    passes: features and passes, with the second in which they were first seen. waiting: features of batches of an epoch
-    that is not over, with the choices of the programs that reached them. found: (second, id, bucket). suspects: numbers
-    of the programs that are still to be triaged, and whether they are loud.
+    reduced, as many as are kept where their bucket has them; buckets: theirs. told: why suspects were not stored, with
+    how often. corpus: see `Members`. reached, passes: features and passes, with the second in which they were first
+    seen. waiting: features of batches of an epoch that is not over, with the choices of the programs that reached them.
+    found: (second, id, bucket). suspects: numbers of the programs that are still to be triaged, and whether they are
+    loud.
     """
 
     done: set[int] = field(default_factory=set)
@@ -251,6 +253,7 @@ class Loop:
     deadline: float | None = None
     progress: Progress = field(default_factory=Progress)
     campaign: Campaign = field(init=False)
+    _others: Progress = field(init=False)  # `full` and `buckets` of earlier campaigns on the same compiler
     _running: dict[Lane, Task] = field(default_factory=dict)
     _held: dict[int, Suspect] = field(default_factory=dict)  # suspects of this sitting, which need not be made again
     _tries: Counter[tuple[Task, str]] = field(default_factory=Counter)  # and what became of it
@@ -263,6 +266,7 @@ class Loop:
     def __post_init__(self) -> None:
         self.campaign = self.store.campaign(self.settings.seed, self.settings.as_dict())
         self.progress = Progress.of(self.campaign.progress)
+        self._others = _others(self.store, self.campaign)
 
     @property
     def seconds(self) -> float:
@@ -301,7 +305,7 @@ class Loop:
         if not task.triage:
             return screened, (self.settings, corpus, task.number, task.number % SNAPSHOTS_EVERY == 0)
         limits = replace(self.limits, until=None if self.end is None else self.end - AFTER_S)
-        full = dict(self.progress.full)
+        full = dict(self.progress.full + self._others.full)
         return triaged, (task.number, self._held.get(task.number), self.settings, corpus, limits, full)
 
     def _numbers(self) -> Iterator[int | None]:
@@ -383,8 +387,8 @@ class Loop:
         what = f"{self.campaign.id}/{number}"
         if found.finding is None:
             self.progress.told[found.why] += 1
-            if found.early in self.progress.buckets:
-                self.store.sighted(self.progress.buckets[found.early], what)
+            if bucket_name := self.progress.buckets.get(found.early) or self._others.buckets.get(found.early):
+                self.store.sighted(bucket_name, what)
             return None
         finding = _with_campaign(found.finding, self.campaign.id, self.seconds)
         stored = self._mine(number)  # after a kill between the two it is there, and not noted
@@ -393,6 +397,8 @@ class Loop:
             if (bucket := self.store.bucket(finding.bucket)) is not None and bucket.stored >= self.limits.kept:
                 self.progress.told["enough of its kind"] += 1
                 self.store.sighted(finding.bucket, what)
+                self.progress.full[found.early] = self.limits.kept  # the next like it costs one look
+                self.progress.buckets.setdefault(found.early, finding.bucket)
                 return None
             is_new = self.store.add(finding, found.artifacts, what)
             stored = self._mine(number)
@@ -426,6 +432,22 @@ class Loop:
         self._held.pop(number, None)
         self.progress.seconds = round(self.seconds, 1)
         self.campaign.save(self.progress.as_dict())
+
+
+def _others(store: Store, campaign: Campaign) -> Progress:
+    """What the others in the store found on the same compiler: what is well known from them costs one look."""
+    found, compiler = Progress(), _compiler(campaign.settings)
+    for other in store.campaigns():
+        if other.id != campaign.id and _compiler(other.settings) == compiler:
+            progress = Progress.of(other.progress)
+            found.full.update(progress.full)
+            found.buckets.update(progress.buckets)
+    return found
+
+
+def _compiler(settings: Mapping[str, Any]) -> str:
+    """The settings that say which compiler a campaign is on, as JSON has them."""
+    return json.dumps([settings.get(n) for n in ("target", "toolchain", "options", "flags", "preload", "through")])
 
 
 def _over(moment: float | None, by: float = 0.0) -> bool:

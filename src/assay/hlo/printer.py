@@ -39,9 +39,7 @@ def print_for_compiler(module: Module) -> str:
     without stack frames by number where the module has no table of them, which XLA warns of.
     """
     mended = _with_negative_zeros if module.tables else lambda i: _without_frame(_with_negative_zeros(i))
-    computations = tuple(
-        replace(c, instructions=tuple(mended(i) for i in c.instructions)) for c in module.computations
-    )
+    computations = tuple(replace(c, instructions=tuple(mended(i) for i in c.instructions)) for c in module.computations)
     return print_module(replace(module, computations=computations))
 
 
