@@ -54,6 +54,9 @@ def pairs(draw):
 @example(("f16", -1.0, 60000.0), "divide", True)  # a subnormal result of a subnormal reciprocal
 @example(("f64", 1.0, 2.0**-53 * 1.5), "add", True)
 @example(("f64", 2.0**-538, 2.0**-537), "multiply", False)  # half the smallest subnormal
+@example(("f64", -(2.0**-1022), -(1 - 2.0**-53)), "multiply", True)  # less than the smallest normal, and rounded to it
+@example(("f32", -(2.0**-126), -(1 - 2.0**-24)), "multiply", True)
+@example(("f64", 2.0**-1021 - 2.0**-1074, 2.0), "divide", True)
 def test_a_correctly_rounded_result_and_the_true_one(pair, opcode, flush):
     """Of exact operands: truth, truth rounded, and both with subnormals flushed where they may be."""
     dtype, a, b = pair
@@ -71,6 +74,8 @@ def test_a_correctly_rounded_result_and_the_true_one(pair, opcode, flush):
     assert holds(got, rounded)
     if flush and dtype != "f16":
         assert holds(got, flushed(rounded, dtype))
+        # Processors flush what is too small before it is rounded, or as it would be rounded with more of an exponent.
+        assert flushed(true, dtype) != 0 or holds(got, Fraction(0))
         if opcode != "divide" or flushed(fraction(b), dtype) != 0:
             dry = OPERATIONS[opcode](flushed(fraction(a), dtype), flushed(fraction(b), dtype))
             assert holds(got, flushed(nearest(dry, dtype) or Fraction(0), dtype))

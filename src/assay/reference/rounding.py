@@ -124,7 +124,7 @@ def _usual(
     else, None for nowhere.
     """
     u, factor, f64 = unit_roundoff(dtype), _factor(dtype, ulps), dtype.name == "f64"
-    edge = smallest_normal(dtype) * _above_normal(ulps)
+    edge = _edge(dtype, ulps)
     # An inexact operand's rounding from here on is more than what flushing adds.
     above = edge if rad is None else 2 * edge / factor
     size = np.abs(mid, out=np.empty_like(mid))
@@ -215,11 +215,12 @@ def _factor(dtype: DType, ulps: float | None) -> float:
     return u if ulps is None else (2 * ulps + 1) * u
 
 
-def _above_normal(ulps: float | None) -> float:
-    """How far above the smallest normal a result may be flushed: a routine's own intermediate values may be (erf in
-    jaxlib 0.4.13).
+def _edge(dtype: DType, ulps: float | None) -> float:
+    """Below what a result may be flushed. A routine's own intermediate values may be, above the smallest normal (erf in
+    jaxlib 0.4.13). In f64 our midpoint is rounded too: where it is the smallest normal, the result may be less.
     """
-    return 1.0 if ulps is None else 64.0
+    least = smallest_normal(dtype) * (1.0 if ulps is None else 64.0)
+    return float(np.nextafter(least, 1.0)) if dtype.part.name == "f64" else least
 
 
 def committed(
@@ -252,7 +253,7 @@ def committed(
     if f64:
         local = local + u * size
     tiny = smallest_normal(dtype)
-    edge = tiny * _above_normal(ulps)
+    edge = _edge(dtype, ulps)
     low = (size if rad is None else size - rad) - more < edge
     if low.any():
         step = tiny * 2.0**-dtype.part.mantissa
@@ -271,7 +272,7 @@ def committed(
         parts = (np.abs(mid.real), np.abs(mid.imag))
         small = (size > 0) & (size < tiny / u)
         for part in parts:
-            small = small | ((part > 0) & (part < tiny))
+            small = small | ((part > 0) & (part < _edge(dtype, None)))
         local = np.where(small, local + 1.5 * tiny, local)
     return local
 
