@@ -165,4 +165,5 @@ def _report(loop: Loop, store: Store, toolchain: str) -> CampaignReport:
         tuple(sorted(progress.reached.items(), key=lambda entry: entry[1])),
         tuple(sorted(progress.passes.items(), key=lambda entry: entry[1])),
         len(progress.suspects),
+        {why: tuple(numbers) for why, numbers in progress.examples.items()},
     )

@@ -51,6 +51,8 @@ GRACE_S = 20.0
 """Seconds after the end in which what is under way may end."""
 AFTER_S = 25.0
 """Seconds before the end by which a reduction is to have ended: its finding is still to be seen again, and tested."""
+EXAMPLES = 5
+"""Programs that are named of those not stored for one reason."""
 LOUD_EVERY = 8
 """While there are batches, a crash is followed after so many of them."""
 Telling = Callable[["Progress"], None]
@@ -60,10 +62,10 @@ Telling = Callable[["Progress"], None]
 class Progress:
     """What a campaign has come to. done: batches, by number. full: findings by what they are called before they are
     reduced, as many as are kept where their bucket has them; buckets: theirs. told: why suspects were not stored, with
-    how often. corpus: see `Members`. reached, passes: features and passes, with the second in which they were first
-    seen. waiting: features of batches of an epoch that is not over, with the choices of the programs that reached them.
-    found: (second, id, bucket). suspects: numbers of the programs that are still to be triaged, and whether they are
-    loud.
+    how often; examples: the first of their programs. corpus: see `Members`. reached, passes: features and passes, with
+    the second in which they were first seen. waiting: features of batches of an epoch that is not over, with the
+    choices of the programs that reached them. found: (second, id, bucket). suspects: numbers of the programs that are
+    still to be triaged, and whether they are loud.
     """
 
     done: set[int] = field(default_factory=set)
@@ -77,7 +79,14 @@ class Progress:
     waiting: dict[int, list[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
     seconds: float = 0.0
     found: list[tuple[float, str, str]] = field(default_factory=list)
+    examples: dict[str, list[int]] = field(default_factory=dict)
     suspects: dict[int, bool] = field(default_factory=dict)
+
+    def tell(self, why: str, number: int) -> None:
+        """Counts a suspect that is not stored."""
+        self.told[why] += 1
+        if len(numbers := self.examples.setdefault(why, [])) < EXAMPLES:
+            numbers.append(number)
 
     def learn(self, batch: int, reached: Mapping[str, tuple[int, ...]], epoch: int) -> None:
         """What a batch that is done reached. Where an epoch of so many batches ends with it, what they reached is taken
@@ -116,6 +125,7 @@ class Progress:
             "waiting": {str(b): [[f, list(c)] for f, c in entries] for b, entries in self.waiting.items()},
             "seconds": self.seconds,
             "found": [list(entry) for entry in self.found],
+            "examples": self.examples,
             "suspects": [[number, loud] for number, loud in self.suspects.items()],
         }
 
@@ -136,6 +146,7 @@ class Progress:
             {int(b): [(f, tuple(c)) for f, c in entries] for b, entries in data["waiting"].items()},
             data["seconds"],
             [(s, i, b) for s, i, b in data["found"]],
+            dict(data.get("examples", {})),
             dict(data.get("suspects", ())),
         )
 
@@ -376,7 +387,7 @@ class Loop:
             raise death
         why = f"not done in {BATCH_S:g} s" if took else "assay's own process ended each time"
         if task.triage:
-            self.progress.told[f"not triaged: {why}"] += 1
+            self.progress.tell(f"not triaged: {why}", task.number)
             self._followed(task.number)
         else:
             first, size = self.settings.batch * task.number, self.settings.batch
@@ -386,7 +397,7 @@ class Loop:
         """The finding, where it is new."""
         what = f"{self.campaign.id}/{number}"
         if found.finding is None:
-            self.progress.told[found.why] += 1
+            self.progress.tell(found.why, number)
             if bucket_name := self.progress.buckets.get(found.early) or self._others.buckets.get(found.early):
                 self.store.sighted(bucket_name, what)
             return None
@@ -395,7 +406,7 @@ class Loop:
         is_new = stored is None
         if is_new:
             if (bucket := self.store.bucket(finding.bucket)) is not None and bucket.stored >= self.limits.kept:
-                self.progress.told["enough of its kind"] += 1
+                self.progress.tell("enough of its kind", number)
                 self.store.sighted(finding.bucket, what)
                 self.progress.full[found.early] = self.limits.kept  # the next like it costs one look
                 self.progress.buckets.setdefault(found.early, finding.bucket)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich import box
@@ -39,7 +39,7 @@ class FoundRow:
 class CampaignReport:
     """verdicts: programs by verdict. reasons: why some could not be judged. told: why suspects were not stored.
     reached, passes: features and passes, each with the second in which it was first seen. left: suspects that were not
-    followed, as the time was over.
+    followed, as the time was over. examples: numbers of the first programs that were not stored, by the reason.
     """
 
     target: str
@@ -56,6 +56,7 @@ class CampaignReport:
     reached: tuple[tuple[str, float], ...]
     passes: tuple[tuple[str, float], ...]
     left: int = 0
+    examples: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def programs(self) -> int:
@@ -118,7 +119,9 @@ def _show(report: CampaignReport, console: Console) -> None:
     console.print(Text(told), soft_wrap=True)
     for title, reasons in (("not judged", report.reasons), ("not stored", report.told)):
         for why, count in list(reasons.items())[:MOST_REASONS]:
-            console.print(Text(f"  {title}: {count}  {why}", style="dim"), soft_wrap=True)
+            which = ", ".join(f"{report.seed}/{number}" for number in report.examples.get(why, ()))
+            named = f" (assay replay {which})" if which else ""
+            console.print(Text(f"  {title}: {count}  {why}{named}", style="dim"), soft_wrap=True)
     if report.left:
         said = f"{report.left} wrong program{'s' * (report.left != 1)} not followed yet, as the time was over"
         console.print(Text(f"{said}: go on with --resume", style="bold yellow"), soft_wrap=True)
