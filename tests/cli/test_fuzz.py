@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["fuzz", "--programs", "0"], "greater than or equal to 1"),
         (["fuzz", "--jobs", "0", *SOME], "--jobs"),
         (["fuzz", "--seed=-1", *SOME], "--seed"),
+        (["fuzz", f"--seed={2**63}", *SOME], "--seed"),
         (["fuzz", "--ops", "slcie", *SOME], "--ops slcie: no such operation; did you mean slice?"),
         (["fuzz", "--ops", "", *SOME], "--ops: no operation is named"),
         (["fuzz", "--ops", " , ", *SOME], "assay fuzz --list-ops"),

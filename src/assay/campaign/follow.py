@@ -27,6 +27,7 @@ from assay.oracle.verdict import MismatchClass, Verdict
 from assay.programs.program import Array, Program
 from assay.reduce import Reduced, Shown, Still, reduce
 from assay.reduce.api import results_of
+from assay.report.campaign import UNEXPLAINED
 from assay.report.json_form import case_dict
 from assay.report.result import CaseResult
 from assay.store import finding as stored
@@ -44,12 +45,14 @@ class Limits:
     until: float | None = None
 
     def budget_s(self, loud: bool) -> float | None:
-        """For making a program small; None where too little is left to begin with."""
+        """For making a program small: at most half of what is left, for what comes after takes time as well. None where
+        too little is left to begin with.
+        """
         budget = self.loud_s if loud else self.reduce_s
         if self.until is None:
             return budget
         left = self.until - time.monotonic()
-        return None if left < LEAST_S else min(budget, left)
+        return None if left < LEAST_S else min(budget, left / 2)
 
 
 LEAST_S = 5.0
@@ -131,7 +134,7 @@ def follow(
         if shown is None:
             return Followed(why="not seen a third time, in a fresh process", unsure=True)
         if shown.verdict == Verdict.MISMATCH and not shown.pass_:
-            return Followed(why="wrong, and neither a pass nor the code is to blame: look at it by hand")
+            return Followed(why=UNEXPLAINED)
         early = early_bucket(shown)
         if full.get(early, 0) >= limits.kept:
             return Followed(early, why="enough of its kind")

@@ -299,6 +299,7 @@ class Loop:
                         self._running[lane] = task
                         lane.begin(*self._work(task))
                 if not self._running or _over(self.end, GRACE_S):
+                    self._saved()
                     return
                 for lane in answered(self._running, 1.0):
                     yield from self._ended(self._running.pop(lane), lane)
@@ -441,6 +442,9 @@ class Loop:
         """Nothing is left to do for a suspect."""
         self.progress.suspects.pop(number)
         self._held.pop(number, None)
+        self._saved()
+
+    def _saved(self) -> None:
         self.progress.seconds = round(self.seconds, 1)
         self.campaign.save(self.progress.as_dict())
 

@@ -37,7 +37,9 @@ def command(
     time_: Annotated[str | None, typer.Option("--time", help="How long, e.g. 30m or 1h; all targets together.")] = None,
     programs: Annotated[int | None, typer.Option(min=1, help="How many programs, of each target.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the programs; the same seed gives the same ones.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="Of the programs; the same seed gives the same ones.")
+    ] = 0,
     operations: Annotated[str, typer.Option(help="Operations of a program, from-to.")] = "2-12",
     ops: Annotated[
         str | None, typer.Option(help="Only these operations or families, e.g. slice,scatter_add,indexing.")
@@ -48,7 +50,8 @@ def command(
     ] = None,
     list_ops: Annotated[bool, typer.Option("--list-ops", help="Show operations and families, and end.")] = False,
     store: Annotated[
-        str | None, typer.Option(help="Where findings go: a folder or a database's URL; see `assay findings --help`.")
+        str | None,
+        typer.Option(help="Where findings go: a folder or a database's URL; see `assay findings list --help`."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the campaign of this seed.")] = False,
     through: Annotated[str, typer.Option(help="Without a device, what runs: hlo or llo; see assay check.")] = "hlo",

@@ -21,7 +21,8 @@ def command(
         str | None, typer.Option(help="Versions to look at, e.g. jax==0.12.0.1; the campaign's if not given.")
     ] = None,
     store: Annotated[
-        str | None, typer.Option(help="Where the campaign is: a folder or a database's URL; see `assay findings`.")
+        str | None,
+        typer.Option(help="Where the campaign is: a folder or a database's URL; see `assay findings list --help`."),
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the program here, as Python.")] = None,
     json: Json = None,

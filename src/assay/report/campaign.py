@@ -16,6 +16,8 @@ from assay.oracle.verdict import Verdict
 
 SCHEMA = 1
 MOST_REASONS = 8
+UNEXPLAINED = "wrong, and neither a pass nor the code is to blame: look at it by hand"
+"""Why a suspect is not stored that was seen three times all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +65,23 @@ class CampaignReport:
         return sum(self.verdicts.values())
 
     @property
+    def unsettled(self) -> bool:
+        """Whether something is wrong of which it is not known what."""
+        return bool(self.left or self.told.get(UNEXPLAINED))
+
+    @property
     def buckets(self) -> list[str]:
         """In the order in which they were found."""
         return list(dict.fromkeys(row.bucket for row in sorted(self.found, key=lambda row: row.seconds)))
 
 
 def exit_code(reports: Sequence[CampaignReport]) -> int:
-    """1: a finding; 0: none, and some programs agree; 2: nothing could be judged, or something is still to follow."""
+    """1: a finding; 0: none, and some programs agree; 2: nothing could be judged, or what is wrong is still to be
+    followed, or looked at by hand.
+    """
     if any(report.found for report in reports):
         return 1
-    return 0 if all(report.verdicts.get(str(Verdict.AGREE)) and not report.left for report in reports) else 2
+    return 0 if all(report.verdicts.get(str(Verdict.AGREE)) and not report.unsettled for report in reports) else 2
 
 
 def as_json(reports: Sequence[CampaignReport]) -> str:
@@ -91,10 +100,10 @@ def show(reports: Sequence[CampaignReport], console: Console) -> None:
 def _show(report: CampaignReport, console: Console) -> None:
     found = len(report.found)
     buckets = len(report.buckets)
-    nothing = "NOTHING STORED YET" if report.left else "NOTHING FOUND"
+    nothing = "NOTHING STORED YET" if report.left else "NOTHING STORED" if report.unsettled else "NOTHING FOUND"
     word = f"{found} FINDING{'S' * (found != 1)} in {buckets} bucket{'s' * (buckets != 1)}" if found else nothing
     head = f"{word}  on {report.target} ({report.toolchain}), seed {report.seed}"
-    console.print(Text(head, style="bold red" if found or report.left else "bold green"), soft_wrap=True)
+    console.print(Text(head, style="bold red" if found or report.unsettled else "bold green"), soft_wrap=True)
     if found:
         table = Table(
             "", "class", "pass", "opcodes", "wrong", "alike", "after", "id", box=box.SIMPLE_HEAD, pad_edge=False

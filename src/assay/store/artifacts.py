@@ -76,7 +76,9 @@ class Folder:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise StoreError(f"{path}: {told(error)}; the artifact of a finding is missing") from error
+            raise StoreError(
+                f"{path}: {told(error)}; the artifact of a finding is missing: take it from a backup"
+            ) from error
         return _whole(data, digest, str(path))
 
     def _path(self, digest: str) -> Path:
@@ -115,7 +117,9 @@ class Remote:
         try:
             data: bytes = self.fs.cat_file(path)
         except Exception as error:  # the same
-            raise StoreError(f"{self.url}: {_line(error)}; the artifact of a finding is missing") from error
+            raise StoreError(
+                f"{self.url}: {_line(error)}; the artifact of a finding is missing: take it from a backup"
+            ) from error
         return _whole(data, digest, path)
 
     def _path(self, digest: str) -> str:

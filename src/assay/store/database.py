@@ -155,7 +155,8 @@ def _advice(line: str) -> str:
         ("disk I/O error", "the disk cannot be written; make room and start again, nothing that was stored is lost"),
         ("unable to open database file", "cannot be opened or made there"),
         ("file is not a database", "a file that is no store; name another folder"),
-        ("readonly database", "may not be written"),
+        ("readonly database", "may not be written; reading takes that too, so copy the folder and name the copy"),
+        ("malformed", "the database is damaged; take it from a backup, or name another folder"),
         ("connection failed", "no server answers there; start it, or name a folder"),
         ("connection to server", "no server answers there; start it, or name a folder"),
     ):
