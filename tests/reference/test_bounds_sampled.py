@@ -146,3 +146,39 @@ def test_a_spread_of_any_size_gives_a_radius_that_is_a_number(mid, squares):
     (ball,) = [_bound(_Spread(centre, largest, np.full(3, squares), np.zeros(3, bool)), 12)]
     assert not np.isnan(ball.rad).any()
     assert (ball.rad >= largest).all()
+
+
+JUMPS = {
+    "remainder": (lax.rem, np.fmod),
+    "floor": (lambda a, b: lax.floor(a / b), lambda a, b: np.floor(narrowed(a / b))),
+    "sign": (lambda a, b: lax.sign(b - a), lambda a, b: np.sign(b - a)),
+}
+
+
+def narrowed(values):
+    """As bf16 holds them."""
+    return np.asarray(values).astype(jnp.bfloat16).astype(np.float64)
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_jump_that_is_hit_where_all_is_rounded_as_declared_is_not_excluded(jump, seed):
+    """3x + 1 in bf16 is 3x for a large x: what jumps where two values are equal does so on the target, and hardly ever
+    where an error is drawn.
+    """
+    bf16 = jnp.bfloat16
+    on_target, exact = JUMPS[jump]
+    x = np.arange(1, 1200, 3).astype(bf16)
+
+    def run(x):
+        total = lax.reduce(lax.broadcast_in_dim(x, (*x.shape, 3), (0,)), bf16(0), lax.add, (1,))
+        return on_target(total, total + bf16(1))
+
+    total = narrowed(3 * x.astype(np.float64))  # twice x is exact, so that it is rounded once
+    right = narrowed(exact(total, narrowed(total + 1))).astype(bf16)
+    assert (total == narrowed(total + 1)).sum() > 20
+    sampling = Sampling(parse_module(hlo_text(run, x)), (x,), POLICY, seed=seed)
+    for _ in range(4):
+        sampling.more()
+    (ball,) = sampling.bounds()
+    assert compare_output(as_ball(ball), right, ArrayShape(DTYPES["bf16"], x.shape)).outside == 0

@@ -33,6 +33,7 @@ SAFETY = 8.0
 LARGEST = 1.5  # and never less than this times the largest deviation seen: a branch that one run took
 FLOOR = 0.5  # an element is granted this share of its array's median deviation, absolute or relative,
 DECLARED = 0.25  # the share of instructions in a run that give values of their type, beside a first run of them alone
+AS_DECLARED = 2.0**-40  # of what may be drawn: what is rounded is rounded to the nearest, and a tie either way
 LIFT = 4.0  # but no more than this times its own: one that rounding does not reach stays exact
 
 
@@ -92,14 +93,20 @@ class Sampling:
     _spreads: list[_Spread | Token] = field(default_factory=list)
 
     def more(self, deadline: Callable[[], None] | None = None) -> None:
-        """One run more; before the first also the one without errors."""
+        """One run more; before the first also the one without errors, and the one in which every instruction gives
+        what its type has next to that: most likely the target's own, where a remainder jumps as no error drawn hits it.
+        """
         if not self._spreads:
             centres = self._run(0, 0.0, deadline)
             self._spreads = [_start(leaf) if isinstance(leaf, Ball) else leaf for leaf in centres]
-        for spread, leaf in zip(self._spreads, self._run(self.runs + 1, 1.0, deadline), strict=True):
+            self._widened(self._run(0, AS_DECLARED, deadline))
+        self._widened(self._run(self.runs + 1, 1.0, deadline))
+        self.runs += 1
+
+    def _widened(self, leaves: Sequence[Ball | Token]) -> None:
+        for spread, leaf in zip(self._spreads, leaves, strict=True):
             if isinstance(spread, _Spread) and isinstance(leaf, Ball):
                 _widen(spread, leaf)
-        self.runs += 1
 
     def bounds(self) -> list[Ball | Token]:
         """For each output leaf a ball whose radius comes from the runs so far, at least one, around the one without
@@ -124,7 +131,7 @@ class Sampling:
             self.policy,
             rng=np.random.default_rng([self.seed, number]),
             amplitude=amplitude,
-            declared=1.0 if number == 1 else DECLARED,
+            declared=1.0 if number <= 1 else DECLARED,
             flushed=self.flushed,
             resolved=self.resolved,
             known=self.known,
