@@ -182,3 +182,19 @@ def test_a_jump_that_is_hit_where_all_is_rounded_as_declared_is_not_excluded(jum
         sampling.more()
     (ball,) = sampling.bounds()
     assert compare_output(as_ball(ball), right, ArrayShape(DTYPES["bf16"], x.shape)).outside == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whether_two_are_equal_is_open_where_they_are_once_rounded_and_flushed(seed):
+    """tanh(50 - 0.3i) = 1 - 4e-44i, to the last digit of f32: a target that flushes has 1."""
+    z = np.array([50 - 0.3j, 0.5 - 0.3j], np.complex64)
+
+    def run(z):
+        return lax.eq(lax.tanh(z), lax.tanh(z * np.complex64(40)))
+
+    sampling = Sampling(parse_module(hlo_text(run, z)), (z,), POLICY, seed=seed)
+    for _ in range(4):
+        sampling.more()
+    (ball,) = sampling.bounds()
+    assert as_ball(ball).und[0]
+    assert not as_ball(ball).und[1]

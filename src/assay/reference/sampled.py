@@ -33,7 +33,6 @@ SAFETY = 8.0
 LARGEST = 1.5  # and never less than this times the largest deviation seen: a branch that one run took
 FLOOR = 0.5  # an element is granted this share of its array's median deviation, absolute or relative,
 DECLARED = 0.25  # the share of instructions in a run that give values of their type, beside a first run of them alone
-AS_DECLARED = 2.0**-40  # of what may be drawn: what is rounded is rounded to the nearest, and a tie either way
 LIFT = 4.0  # but no more than this times its own: one that rounding does not reach stays exact
 
 
@@ -94,12 +93,13 @@ class Sampling:
 
     def more(self, deadline: Callable[[], None] | None = None) -> None:
         """One run more; before the first also the one without errors, and the one in which every instruction gives
-        what its type has next to that: most likely the target's own, where a remainder jumps as no error drawn hits it.
+        what its type has next to that, and zero where it may be flushed: most likely the target's own, where a
+        remainder jumps as no error drawn hits it.
         """
         if not self._spreads:
             centres = self._run(0, 0.0, deadline)
             self._spreads = [_start(leaf) if isinstance(leaf, Ball) else leaf for leaf in centres]
-            self._widened(self._run(0, AS_DECLARED, deadline))
+            self._widened(self._run(0, 1.0, deadline, nearest=True))
         self._widened(self._run(self.runs + 1, 1.0, deadline))
         self.runs += 1
 
@@ -124,15 +124,18 @@ class Sampling:
     def _told(self, bound: Callable[[_Spread], Ball]) -> list[Ball | Token]:
         return [bound(spread) if isinstance(spread, _Spread) else spread for spread in self._spreads]
 
-    def _run(self, number: int, amplitude: float, deadline: Callable[[], None] | None) -> list[Ball | Token]:
+    def _run(
+        self, number: int, amplitude: float, deadline: Callable[[], None] | None, nearest: bool = False
+    ) -> list[Ball | Token]:
         result = evaluate(
             self.module,
             self.arguments,
             self.policy,
             rng=np.random.default_rng([self.seed, number]),
             amplitude=amplitude,
-            declared=1.0 if number <= 1 else DECLARED,
-            flushed=self.flushed,
+            declared=1.0 if number == 1 else DECLARED,
+            flushed=self.flushed or nearest,
+            nearest=nearest,
             resolved=self.resolved,
             known=self.known,
             memory_limit=self.memory_limit,
