@@ -284,9 +284,10 @@ class Worker:
 
     def release(self, compiled: Compiled) -> None:
         """Forget an executable; no error if its process has ended."""
-        with contextlib.suppress(StaleHandle):
-            self._ask({"op": "release", "handle": compiled.handle}, compiled=compiled)
-            self._live = max(0, self._live - 1)
+        if self.holds(compiled):
+            with contextlib.suppress(StaleHandle):
+                self._ask({"op": "release", "handle": compiled.handle}, compiled=compiled)
+                self._live = max(0, self._live - 1)
 
     def fault(self, kind: str, timeout_s: float | None = None, **details: int) -> None:
         """For tests: end badly on purpose. Refused unless the worker's environment has ASSAY_WORKER_FAULTS=1."""
