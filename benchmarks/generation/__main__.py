@@ -38,18 +38,14 @@ SIZES = (5, 10, 20)
 BATCH = 16
 TILES = {t + d for t in (8, 16, 32, 64, 128, 256, 512) for d in (-1, 0, 1)}
 
-
-def _words(text: str) -> tuple[str, ...]:
-    """Names between blanks, or between bars where they have some."""
-    return tuple(name for part in text.split("|") for name in ([part] if part in REGISTRY.forms else part.split()))
-
-
-ALIKE = _words(
-    """neg abs sin cos tan asin acos atan sqrt log2 exp2 floor ceil|round even|relu gelu logistic|with a scalar|max min
-    add sub mul div and or xor not compare select clamp softmax reduce_add reduce_mul reduce_max reduce_min mean argmax
-    convert pad slice reshape transpose expand_dims squeeze broadcast_in_dim concatenate triangle matmul
-    conv_general_dilated|average pool|reduce_window_max"""
-)
+ALIKE = (
+    "neg", "abs", "sin", "cos", "tan", "asin", "acos", "atan", "sqrt", "log2", "exp2", "floor", "ceil", "relu",
+    "gelu", "logistic", "max", "min", "add", "sub", "mul", "div", "and", "or", "xor", "not", "compare", "select",
+    "clamp", "softmax", "reduce_add", "reduce_mul", "reduce_max", "reduce_min", "mean", "argmax", "convert", "pad",
+    "slice", "reshape", "transpose", "expand_dims", "squeeze", "broadcast_in_dim", "concatenate", "triangle",
+    "matmul", "conv_general_dilated", "reduce_window_max", "round even", "with a scalar", "average pool",
+)  # fmt: skip
+"""Operations that NNSmith has too."""
 Peer = Callable[[str, int], dict[str, Any]]
 
 

@@ -45,13 +45,16 @@ def settings(**more: object) -> Settings:
     return Settings(seed=1, target="cpu", batch=8, epoch=2, operations=(1, 3), **more)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """On a compiler that adds where it is to subtract."""
+    monkeypatch.setenv("WRONG_PASS", "minus")
+    return settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
+
+
 @needs_passes
 @pytest.mark.timeout(900)
-def test_a_wrong_compiler_is_found_reduced_tested_and_stored_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WRONG_PASS", "minus")
-    wrong = settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
+def test_a_wrong_compiler_is_found_reduced_tested_and_stored_once(tmp_path: Path, wrong: Settings) -> None:
     options = Options(programs=16, jobs=1, limits=Limits(reduce_s=10, kept=1))
     (report,) = fuzz([wrong], str(tmp_path), options, QUIET)
     assert report.programs == 16
@@ -76,10 +79,8 @@ def test_a_wrong_compiler_is_found_reduced_tested_and_stored_once(
 @needs_passes
 @pytest.mark.timeout(900)
 def test_what_another_campaign_on_the_same_compiler_stored_is_told_and_not_reduced_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wrong: Settings
 ) -> None:
-    monkeypatch.setenv("WRONG_PASS", "minus")
-    wrong = settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
     options = Options(programs=16, jobs=1, limits=Limits(reduce_s=10, kept=1))
     (first,) = fuzz([wrong], str(tmp_path), options, QUIET)
     assert len(first.found) == 1
@@ -118,11 +119,9 @@ def test_no_end_is_refused(tmp_path: Path) -> None:
 @needs_passes
 @pytest.mark.timeout(900)
 def test_what_is_not_followed_in_time_is_noted_told_and_followed_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wrong: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WRONG_PASS", "minus")
     monkeypatch.setattr(run, "AFTER_S", 1e6)  # so there is never time for a triage
-    wrong = settings(ops=("sub", "transpose", "reshape"), preload=str(WRONG))
     options = Options(time_s=600, programs=8, jobs=1, limits=Limits(reduce_s=10, kept=1))
     start = time.monotonic()
     (report,) = fuzz([wrong], str(tmp_path), options, QUIET)

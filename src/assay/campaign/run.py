@@ -454,9 +454,9 @@ def _others(store: Store, campaign: Campaign) -> Progress:
     found, compiler = Progress(), _compiler(campaign.settings)
     for other in store.campaigns():
         if other.id != campaign.id and _compiler(other.settings) == compiler:
-            progress = Progress.of(other.progress)
-            found.full.update(progress.full)
-            found.buckets.update(progress.buckets)
+            saved = other.progress
+            found.full.update(saved.get("full", {}))
+            found.buckets.update(saved.get("buckets", {}))
     return found
 
 

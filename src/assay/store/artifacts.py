@@ -18,6 +18,7 @@ from assay.errors import StoreError
 from assay.store.finding import digest_of
 
 UNFINISHED = "unfinished"
+MISSING = "the artifact of a finding is missing: take it from a backup"
 STALE_S = 86400.0
 
 
@@ -76,9 +77,7 @@ class Folder:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise StoreError(
-                f"{path}: {told(error)}; the artifact of a finding is missing: take it from a backup"
-            ) from error
+            raise StoreError(f"{path}: {told(error)}; {MISSING}") from error
         return _whole(data, digest, str(path))
 
     def _path(self, digest: str) -> Path:
@@ -117,9 +116,7 @@ class Remote:
         try:
             data: bytes = self.fs.cat_file(path)
         except Exception as error:  # the same
-            raise StoreError(
-                f"{self.url}: {_line(error)}; the artifact of a finding is missing: take it from a backup"
-            ) from error
+            raise StoreError(f"{self.url}: {_line(error)}; {MISSING}") from error
         return _whole(data, digest, path)
 
     def _path(self, digest: str) -> str:
