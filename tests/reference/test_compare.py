@@ -82,6 +82,22 @@ def test_an_undecided_predicate_gives_the_hull():
     assert got.und is None or not got.und.any()
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "c64", "c128"])
+def test_a_hull_holds_both_whatever_their_sizes(dtype):
+    rng = np.random.default_rng(5)
+    one, other = (rng.normal(size=4000) * 10.0 ** rng.uniform(-37, 37, 4000) for _ in range(2))
+    if dtype[0] == "c":
+        one, other = one + 1j * rng.permutation(one), other + 1j * rng.permutation(other)
+    a, b = (Ball(DTYPES[dtype], x) for x in (one, other))
+    always = pred(np.ones(4000, bool), np.ones(4000, bool))
+    got = apply("select", always, a, b, out=dtype)
+    for x in (one, other):
+        if dtype[0] == "c":
+            assert (np.abs(got.mid - x) <= got.rad).all()
+        else:  # as those do who ask for the ends in float64
+            assert ((got.mid - got.rad <= x) & (x <= got.mid + got.rad)).all()
+
+
 def test_an_undecided_predicate_of_integers():
     a, b = (Ball(DTYPES["s32"], np.array(v, np.int32)) for v in ([1, 2], [1, 3]))
     assert apply("select", pred([True, True], [True, True]), a, b, out="s32").und.tolist() == [False, True]

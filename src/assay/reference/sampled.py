@@ -92,13 +92,14 @@ class Sampling:
     _spreads: list[_Spread | Token] = field(default_factory=list)
 
     def more(self, deadline: Callable[[], None] | None = None) -> None:
-        """One run more; before the first also the one without errors, and the one in which every instruction gives
-        what its type has next to that, and zero where it may be flushed: most likely the target's own, where a
-        remainder jumps as no error drawn hits it.
+        """One run more; before the first also the one without errors, before the second, for sampling mostly ends after
+        one, that in which every instruction gives what its type has next to its result, and zero where it may be
+        flushed: most likely the target's own, where a remainder jumps as no error drawn hits it.
         """
         if not self._spreads:
             centres = self._run(0, 0.0, deadline)
             self._spreads = [_start(leaf) if isinstance(leaf, Ball) else leaf for leaf in centres]
+        elif self.runs == 1:
             self._widened(self._run(0, 1.0, deadline, nearest=True))
         self._widened(self._run(self.runs + 1, 1.0, deadline))
         self.runs += 1

@@ -125,9 +125,13 @@ def selected(pred: Ball, t: Ball, f: Ball) -> Ball:
 
 
 def hull(a: Ball, b: Ball) -> tuple[Array, Array]:
-    """A midpoint and radius that hold two float balls; 0 for the radius where a midpoint is not finite."""
+    """A midpoint and radius that hold two balls, of complex numbers too; 0 for the radius where a midpoint is not finite.
+
+    As `value.enclosing` does: a hair more, where one is much larger and the other is lost in the last digit.
+    """
     a_rad = np.zeros(a.dims) if a.rad is None else a.rad
     b_rad = np.zeros(b.dims) if b.rad is None else b.rad
     mid = np.where(a.mid == b.mid, a.mid, a.mid / 2 + b.mid / 2)
     rad = np.maximum(np.abs(a.mid - mid) + a_rad, np.abs(b.mid - mid) + b_rad)
+    rad = np.where(a.mid == b.mid, rad, rad * (1 + 2.0**-50))
     return mid, np.where(np.isfinite(rad), rad, 0.0)

@@ -69,9 +69,10 @@ def select_and_scatter(ctx: Context, instr: Instruction, x: Ball, source: Ball, 
     if rivals is None:
         return found
     open_ = np.zeros(x.mid.size, bool)
+    adds = union(source.mid != 0, source.und) if kind == "add" else np.ones(source.dims, bool)
+    assert adds is not None
     for positions, chosen in _contested(x, windows, rivals):
-        chosen = chosen & (source.mid.reshape(-1) != 0) if kind == "add" else chosen
-        open_[positions[chosen]] = True
+        open_[positions[chosen & adds.reshape(-1)]] = True
     return mark(found, open_.reshape(x.dims))
 
 
@@ -266,6 +267,8 @@ def _added(ctx: Context, x: Ball, source: Ball, init: Ball, at: Array) -> Ball:
     und = None
     if source.und is not None and source.und.any():
         und = (np.bincount(at, source.und.reshape(-1), size) > 0).reshape(dims)
+    if init.und is not None:
+        und = union(und, np.broadcast_to(init.und, dims))
     mid = np.bincount(at, flat, size).reshape(dims) + init.mid
     magnitude = np.bincount(at, np.abs(flat), size).reshape(dims) + np.abs(init.mid)
     rad = None if source.rad is None else np.bincount(at, source.rad.reshape(-1), size).reshape(dims)

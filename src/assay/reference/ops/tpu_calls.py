@@ -17,7 +17,7 @@ from assay.reference.context import Context
 from assay.reference.ops.linalg import cholesky_of, inverses
 from assay.reference.ops.movement import joined
 from assay.reference.registry import custom_call, find
-from assay.reference.value import Array, Ball, Token, Value, held_dtype
+from assay.reference.value import Array, Ball, Token, Value, held_dtype, union
 
 # ---------------------------------------------------------------- memory
 
@@ -162,7 +162,6 @@ def combine(ctx: Context, instr: Instruction, low: Ball, high: Ball) -> Value:
         return find("complex")(ctx, parts, low, high)
     if not to.is_integer or to.bits != 64 or not (low.dtype.is_integer and high.dtype.is_integer):
         raise Unsupported("custom-call X64Combine", f"to {to}")
-    both = joined((low, high), lambda arrays: np.stack([x.astype(np.uint32) for x in arrays]))
-    words = both.mid.astype(np.uint64)
-    und = None if both.und is None else np.asarray(both.und.any(0))
-    return Ball(to, (words[0] | words[1] << np.uint64(32)).astype(held_dtype(to)), None, und)
+    words = [half.mid.astype(np.uint32).astype(np.uint64) for half in (low, high)]
+    both = words[0] | words[1] << np.uint64(32)
+    return Ball(to, both.astype(held_dtype(to)), None, union(low.und, high.und))
