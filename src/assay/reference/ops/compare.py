@@ -125,7 +125,7 @@ def selected(pred: Ball, t: Ball, f: Ball) -> Ball:
 
 
 def hull(a: Ball, b: Ball) -> tuple[Array, Array]:
-    """A midpoint and radius that hold two balls, of complex numbers too; 0 for the radius where a midpoint is not finite.
+    """A midpoint and radius that hold two balls, complex ones too; 0 for the radius where a midpoint is not finite.
 
     As `value.enclosing` does: a hair more, where one is much larger and the other is lost in the last digit.
     """
