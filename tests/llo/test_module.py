@@ -251,6 +251,31 @@ ENTRY e {{
     assert found.untrusted == ()
 
 
+def test_what_an_update_begins_on_the_sparse_core_is_the_references(tmp_path: Path) -> None:
+    """libtpu dumps no LLO of it: it is named, and what comes after it is simulated."""
+    text = f"""
+offloaded {{
+  q = {ROW} parameter(0)
+  ROOT r = {ROW} add(q, q)
+}}
+
+embedded {{
+  ROOT c = () custom-call(), custom_call_target="TODO(b/522284627)", called_computations={{offloaded}}
+}}
+
+ENTRY e {{
+  p = {ROW} parameter(0)
+  start = ((), (), u32[]) async-start(), async_execution_thread="sparsecore", calls=embedded
+  update = (({ROW}), {ROW}, u32[]) async-update(start, p), calls=embedded
+  done = {ROW} async-done(update), calls=embedded
+  ROOT twice = {ROW} negate(done)
+}}
+"""
+    found = run(tmp_path, text, {"twice": TWICE}, LINE)
+    assert (found.outputs[0].first == LINE * 4).all()
+    assert [(kernel.name, kernel.kind) for kernel in found.untrusted] == [("r", "missing")]
+
+
 def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"m takes f32\[128\], not float32\[3\]"):
         run(tmp_path, ONE, {"twice": TWICE}, np.zeros(3, np.float32))

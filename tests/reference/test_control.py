@@ -141,11 +141,18 @@ ENTRY e {
     np.testing.assert_array_equal(ball.mid, np.arange(4.0) ** 2 + np.arange(4.0))
 
 
-@pytest.mark.parametrize("short", [False, True])
-def test_an_update_may_bring_the_operands(short):
+ON_SPARSE_CORE = {
+    "async": "calls=g",
+    "call": 'async_execution_thread="sparsecore", to_apply=g',
+    "custom-call": 'async_execution_thread="sparsecore", custom_call_target="TODO(b/522284627)", '
+    "called_computations={g}",
+}
+
+
+@pytest.mark.parametrize("name", ON_SPARSE_CORE)
+def test_an_update_may_bring_the_operands(name):
     """libtpu's offloads to the sparse core: the start has no operands, or some, and the update the others."""
-    start = 'call-start({}), async_execution_thread="sparsecore", to_apply=g' if short else "async-start({}), calls=g"
-    name = "call" if short else "async"
+    start = f"{name}-start(), {ON_SPARSE_CORE[name]}"
     text = f"""HloModule m
 g {{
   a = f32[4] parameter(0)
@@ -155,7 +162,7 @@ g {{
 ENTRY e {{
   x = f32[4] parameter(0)
   y = f32[4] parameter(1)
-  s = ((), ()) {start.format("")}
+  s = ((), ()) {start}
   u = ((f32[4], f32[4]), f32[4]) {name}-update(s, x, y)
   ROOT d = f32[4] {name}-done(u)
 }}
@@ -164,7 +171,7 @@ ENTRY e {{
     np.testing.assert_array_equal(reference(text, [x, y])[0].mid, x - y)
     module = parse_module(text)
     assert parse_module(print_module(module)) == module
-    if not short:
+    if name == "async":
         part = text.replace("s = ((), ()) async-start()", "s = ((f32[4]), ()) async-start(x)")
         part = part.replace("async-update(s, x, y)", "async-update(s, y)")
         np.testing.assert_array_equal(reference(part, [x, y])[0].mid, x - y)

@@ -22,6 +22,23 @@ _BOTH = ("metadata", "origin", "backend_config", "frontend_attributes", "statist
 _SUFFIX = {opcode: suffix for suffix, opcode in ASYNC_SUFFIXES.items()}
 
 
+OFFLOADED = "TODO(b/522284627)"
+"""The target of the custom call in which libtpu (0.0.52) wraps what it offloads to the sparse core of a v6e."""
+
+
+def begun(module: Module, start: Instruction) -> str:
+    """The computation that an async-start begins, whose parameters are the operands of the start and of its updates.
+
+    What is offloaded is called by a custom call without operands; before libtpu's pass `embed-call-graph` a plain call
+    of the same computation stands there.
+    """
+    (name,) = referred(start)
+    root = module.by_name[name].root
+    if root.opcode == "custom-call" and root.attributes.get("custom_call_target", "").strip('"') == OFFLOADED:
+        (name,) = referred(root)
+    return name
+
+
 def long_form(
     short: Instruction, operands: Sequence[Instruction], new_name: Callable[[str], str]
 ) -> tuple[Instruction, Computation | None]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from assay.errors import AssayError, InputError, ReferenceLimit, Unsupported
 from assay.hlo import attributes
+from assay.hlo.async_form import begun
 from assay.hlo.graph import last_uses
 from assay.hlo.module import Computation, Instruction, Module
 from assay.hlo.shape import ArrayShape, Shape, TupleShape, leaves
@@ -300,21 +301,30 @@ class _Runner:
         return self.call(attributes.called(instruction)[0], operands)
 
     def async_start(self, computation: Computation, instruction: Instruction, operands: list[Value]) -> Value:
-        """((operands), result, contexts..): done at the start, given at the done."""
+        """((operands), result, contexts..): done at the start, given at the done. One with fewer operands than its
+        computation has parameters waits for an update that brings the others.
+        """
         assert isinstance(instruction.shape, TupleShape)
-        name = attributes.called(instruction)[0]
-        if len(operands) < len(self.module.by_name[name].parameters):
-            raise Unsupported("async-start", "that waits for operands of an update")
-        contexts = tuple(Token() for _ in instruction.shape.elements[2:])
-        self.apart += 1
-        result = self.call(name, operands)
-        self.apart -= 1
-        return (tuple(operands), result, *contexts)
+        waits = len(operands) < len(self.module.by_name[begun(self.module, instruction)].parameters)
+        result = () if waits else self.asynchronous(instruction, operands)
+        return (tuple(operands), result, *(Token() for _ in instruction.shape.elements[2:]))
 
     def async_update(self, computation: Computation, instruction: Instruction, operands: list[Value]) -> Value:
-        if len(operands) != 1:
-            raise Unsupported("async-update", "with operands of its own")
-        return operands[0]
+        started, *others = operands
+        (start, *_) = computation.operands(instruction)
+        if not others:
+            return started
+        assert isinstance(started, tuple)
+        if start.opcode != "async-start" or not isinstance(started[0], tuple):
+            raise Unsupported("async-update", "of what is no async-start")
+        whole = (*started[0], *others)
+        return (whole, self.asynchronous(start, whole), *started[2:])
+
+    def asynchronous(self, start: Instruction, operands: Sequence[Value]) -> Value:
+        self.apart += 1
+        result = self.call(begun(self.module, start), operands)
+        self.apart -= 1
+        return result
 
     def async_done(self, computation: Computation, instruction: Instruction, operands: list[Value]) -> Value:
         (started,) = operands

@@ -13,6 +13,7 @@ import numpy as np
 
 from assay.errors import ReferenceLimit, Unsupported
 from assay.hlo import attributes
+from assay.hlo.async_form import begun
 from assay.hlo.module import Instruction
 from assay.hlo.shape import TupleShape
 from assay.reference.bodies import call_batched
@@ -74,7 +75,7 @@ def async_start(ctx: Context, instr: Instruction, *operands: Value) -> Value:
     """
     assert isinstance(instr.shape, TupleShape)
     contexts = tuple(Token() for _ in instr.shape.elements[2:])
-    name = attributes.called(instr)[0]
+    name = begun(ctx.module, instr)
     waits = len(operands) < len(ctx.module.by_name[name].parameters)
     return (operands, () if waits else ctx.call(name, operands), *contexts)
 
@@ -87,7 +88,7 @@ def async_update(ctx: Context, instr: Instruction, started: tuple[Value, ...], *
     if start.opcode != "async-start" or not isinstance(started[0], tuple):
         raise Unsupported("async-update", "of what is no async-start")
     whole = (*started[0], *operands)
-    return (whole, ctx.call(attributes.called(start)[0], whole), *started[2:])
+    return (whole, ctx.call(begun(ctx.module, start), whole), *started[2:])
 
 
 @operation("async-done")
