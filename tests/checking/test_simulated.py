@@ -279,3 +279,28 @@ def test_subnormals_that_a_kernel_reads_as_zero_or_moves_are_no_fault() -> None:
             assert not target.each.wrong
         finally:
             target.close()
+
+
+@pytest.mark.tpu
+@pytest.mark.parametrize("generation", ["v5e", "v6e"])
+def test_clamps_by_constants(tpu_toolchain: Toolchain, tmp_path: Path, generation: str) -> None:
+    """A v6e has an instruction for those that bf16 holds."""
+    bounds = [(1, 2.25), (-128, 127), (-0.5, 0.25), (0.3, 0.6), (1, 1.015625), (0, 6), (-3, 3), (0.100097656, 300)]
+    lines, roots = [], []
+    for k, (low, high) in enumerate(bounds):
+        lines += [f"  a{k} = f32[] constant({low})", f"  b{k} = f32[] constant({high})"]
+        lines.append(f"  r{k} = f32[8,128] clamp(a{k}, x, b{k})")
+        roots.append(f"r{k}")
+    kinds = ", ".join(["f32[8,128]"] * len(bounds))
+    lines.append(f"  ROOT r = ({kinds}) tuple({', '.join(roots)})")
+    whole = "\n".join(["HloModule m", "ENTRY e {", "  x = f32[8,128] parameter(0)", *lines, "}"])
+    (tmp_path / "f.hlo").write_text(whole)
+    near = np.concatenate([np.float32([low, high]) for low, high in bounds])
+    values = [near, np.nextafter(near, np.float32(9)), np.nextafter(near, np.float32(-9)), np.linspace(-4, 4, 128)]
+    x = np.resize(np.concatenate(values).astype(np.float32), (8, 128))
+    np.savez(tmp_path / "x.npz", x)
+    request = Request(
+        target=f"tpu:{generation}", toolchain=str(tpu_toolchain.spec), through="llo", inputs=tmp_path / "x.npz"
+    )
+    (case, *_) = check_path(str(tmp_path / "f.hlo"), request).cases
+    assert case.verdict is Verdict.AGREE, case

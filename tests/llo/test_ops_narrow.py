@@ -119,9 +119,13 @@ def test_clamps(run: Any, draw: Any) -> None:
     x = draw(7, (8, 128))
     x = np.where(np.isnan(x.view(np.float32)), np.float32(3).view(np.uint32), x)
     most = np.full((8, 128), 255.0, np.float32)
-    ran = run([("vclampa.f32", 2, 0, -128, 127), ("vclamp.gez.f32", 3, 0, 1)], {0: x, 1: most.view(np.uint32)})
-    assert np.array_equal(ran.floats(2), np.clip(flushed(x), -128, 127))
-    assert np.array_equal(ran.floats(3), np.clip(flushed(x), 0, 255))
+    assert np.array_equal(
+        run([("vclamp.gez.f32", 3, 0, 1)], {0: x, 1: most.view(np.uint32)}).floats(3), np.clip(flushed(x), 0, 255)
+    )
+    for low, high in ((-128.0, 127.0), (1.0, 2.25), (-0.5, 3.3895314e38), (-3.0, -0.75)):
+        bits = np.array([low, high], np.float32).view(np.int32)
+        ran = run([("vclampa.f32", 2, 0, *bits.tolist())], {0: x})
+        assert np.array_equal(ran.floats(2), np.clip(flushed(x), np.float32(low), np.float32(high)))
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,19 @@ def test_what_does_not_fit_is_told_with_its_line(text: str, line: int, words: st
     with pytest.raises(LloSyntaxError, match=words) as caught:
         parse(text, "k.txt")
     assert (caught.value.line, caught.value.source) == (line, "k.txt")
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"),
+    [("1", 1.0), ("1.01562", 1.015625), ("0.100098", 0.10009765625), ("3.38953e+38", 3.3895313892515355e38)]
+    + [("-128", -128.0), ("2.25", 2.25), ("-0", -0.0), ("0.00100708", 0.00100708007812500)],
+)
+def test_bounds_of_a_clamp_are_bf16_in_six_digits(printed: str, value: float) -> None:
+    """As libtpu 0.0.52 prints clamps by these for a v6e."""
+    body = f"""= control target key start
+= control target key end
+
+     0   :  {{ %v1_v0 = vclampa.f32 %v0_v0, {printed}, 300 }}
+"""
+    (clamp,) = parse(body, "k.txt").bundles[0].instructions
+    assert clamp.operands[1:] == (Immediate(f32(value)), Immediate(f32(300.0)))

@@ -56,6 +56,7 @@ _BASE = re.compile(
 _ENTRY, _EXIT = "/* entry bundle: ", "exit bundle: "
 _HINT = " [#allocation"
 _TUPLE = " = xla_tuple "  # says which HLO an instruction comes from, and does nothing
+_OF_BF16 = frozenset({"vclampa.f32"})
 KINDS: dict[str | None, Kind] = {"v": "V", "vm": "M", "s": "S", "p": "P", None: ""}
 
 
@@ -214,7 +215,8 @@ class _Reader:
                 raise _NotUnderstood("no branch")
             target, rest = int(found[1]), ""
         rest = rest.strip().strip(",").strip()
-        operands = tuple([_operand(part) for part in rest.split(", ")]) if rest else ()
+        read = _bf16_operand if opcode in _OF_BF16 else _operand
+        operands = tuple([read(part) for part in rest.split(", ")]) if rest else ()
         kind = dst.kind
         return Instruction(
             opcode,
@@ -281,6 +283,18 @@ def _operand(text: str) -> Operand:
     if text[0] == "$":
         return Immediate(int(text[1:], 0) & 0xFFFFFFFF)
     return Immediate(_bits(text))
+
+
+@cache
+def _bf16_operand(text: str) -> Operand:
+    """Where literals are bf16 that are printed in six digits, `1` for 1.0 among them: the f32 of the nearest bf16."""
+    if text[0] == "%":
+        return _operand(text)
+    try:
+        bits = _f32(text)
+    except (ValueError, OverflowError):
+        raise _NotUnderstood(f"{text!r} is no operand") from None
+    return Immediate(bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000)
 
 
 def _bits(text: str) -> int:

@@ -45,13 +45,13 @@ floats("vround.rtna.f32", 1, "roundf(x)", why="HLO's round-nearest-afz is this o
     "vclampa.f32",
     "Vvii",
     "probe",
-    "before a float becomes an s8 or s4; the two literals are whole numbers",
+    "before a float becomes an s8 or s4; HLO's clamp where both bounds are bf16, which the literals are, as f32",
     "const uint32_t *x_ = V(a); uint32_t *o_ = V(dst); "
-    "LANES o_[i] = R(minimum(maximum(F(x_[i]), (float)b), (float)c));",
+    "LANES o_[i] = R(minimum(maximum(F(x_[i]), F((uint32_t)b)), F((uint32_t)c)));",
 )
 def _clampa(m: Machine, r: Sequence[int]) -> None:
-    x = operand(m.v[r[2]])
-    m.v[r[1]] = result(minimum(maximum(x, np.full_like(x, r[3])), np.full_like(x, r[4])))
+    low, high = (operand(np.array([bits & 0xFFFFFFFF], U)) for bits in r[3:5])
+    m.v[r[1]] = result(minimum(maximum(operand(m.v[r[2]]), low), high))
 
 
 _NARROWED = "of an argument reduced to a quarter turn; the value is the function's, correctly rounded"
