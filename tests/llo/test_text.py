@@ -177,8 +177,16 @@ def test_what_does_not_fit_is_told_with_its_line(text: str, line: int, words: st
 
 @pytest.mark.parametrize(
     ("printed", "value"),
-    [("1", 1.0), ("1.01562", 1.015625), ("0.100098", 0.10009765625), ("3.38953e+38", 3.3895313892515355e38)]
-    + [("-128", -128.0), ("2.25", 2.25), ("-0", -0.0), ("0.00100708", 0.00100708007812500)],
+    [
+        ("1", 1.0),
+        ("-128", -128.0),
+        ("-0", -0.0),
+        ("2.25", 2.25),
+        ("1.01562", 1.015625),
+        ("0.100098", 0.10009765625),
+        ("0.00100708", 0.001007080078125),
+        ("3.38953e+38", 3.3895313892515355e38),
+    ],
 )
 def test_bounds_of_a_clamp_are_bf16_in_six_digits(printed: str, value: float) -> None:
     """As libtpu 0.0.52 prints clamps by these for a v6e."""
