@@ -134,11 +134,15 @@ KILLED = "killed by the system, probably out of memory"
 """Of a process that neither its program nor its host ended."""
 
 
+_PACKAGE = re.compile(r'File "[^"]*/((?:site-packages|assay)/[^"]*")')
+
+
 class WorkerDied(Exception):
     """The worker's process ended, or was ended, during `request`. The Worker is usable again; its handles are not.
 
     kind: `crash` (a signal or an exit of its own), `hang` (the time limit), `resource` (the memory limit, or the
-    allocator gave up). signal, signal_name: what ended it, None for an exit. stderr_tail: its last lines.
+    allocator gave up). signal, signal_name: what ended it, None for an exit. stderr_tail: its last lines; where a
+    package lies on this machine is left out, for they are made public.
     """
 
     def __init__(
@@ -155,7 +159,7 @@ class WorkerDied(Exception):
         self.request = _told(request)
         self.signal = signal
         self.signal_name = signal_name
-        self.stderr_tail = stderr_tail
+        self.stderr_tail = tuple(_PACKAGE.sub(r'File "\1', line) for line in stderr_tail)
         self.detail = detail
 
 
