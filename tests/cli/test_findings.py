@@ -180,6 +180,14 @@ def test_a_lost_artifact_costs_one_finding(assay, ids, tmp_path):
     assert code == 2
     assert found[ids["still"]]["standing"] == "unverified"
     assert "not what was stored" in found[ids["still"]]["why"]
+    with open_store(tmp_path / "assay-findings") as store:
+        whole = sum(digest not in finding.artifacts.values() for finding in store.findings())
+    code, out, err = assay("export", "all", "--to", "out")
+    assert 0 < whole < 6
+    assert (code, len(out.splitlines())) == (2, whole)
+    assert f"assay: {ids['still']}: " in err
+    assert f"{6 - whole} of 6 findings were not exported" in err
+    assert len(list((tmp_path / "out").iterdir())) == whole
     (folder / digest).write_bytes(shared)
     assert assay("verify", "--toolchain", "host", ids["still"])[0] == 1
 
@@ -245,3 +253,6 @@ def test_nothing_is_made_of_a_program_that_is_right(assay, tmp_path):
     code, out, err = assay("add", "missing.hlo", "--store", "s")
     assert code == 2
     assert "missing.hlo" in err
+    assert assay("add", "missing.hlo", "--store", "never")[0] == 2
+    assert assay("add", "add.hlo", "--store", "never", "--target", "gpu")[0] == 2
+    assert not (tmp_path / "never").exists()

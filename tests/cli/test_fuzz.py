@@ -62,12 +62,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["fuzz", "--option", "fast", *SOME], "write NAME=VALUE"),
         (["fuzz", "--store", "s", "--option", "xla_fast=1", *SOME], "xla_fast"),
         (["fuzz", "--store", "begun", "--seed", "1", "--operations", "1-3", *SOME], "go on with --resume"),
-        (["fuzz", "--store", "begun", "--seed", "1", "--resume", *SOME], "operations: (1, 3), not (2, 12)"),
+        (["fuzz", "--store", "begun", "--seed", "1", "--resume", *SOME], "operations: 1-3, not 2-12)"),
+        (
+            ["fuzz", "--store", "begun", "--seed", "1", "--resume", "--operations", "1-3", "--ops", "add,sub", *SOME],
+            "(ops: none, not add, sub)",
+        ),
+        (
+            [
+                "fuzz",
+                "--store",
+                "begun",
+                "--seed",
+                "1",
+                "--resume",
+                "--operations",
+                "1-3",
+                "--template",
+                "attention",
+                *SOME,
+            ],
+            "(templates: none, not attention)",
+        ),
         (["replay", "3"], "write SEED/NUMBER"),
         (["replay", "3/x"], "write SEED/NUMBER"),
         (["replay", "3/1", "--target", "gpu"], "no target 'gpu'"),
         (["replay", "3/1", "--store", "missing"], "no findings there"),
         (["replay", "3/1", "-o", "missing/x.py"], "no such folder"),
+        (["replay", "3/1", "-o", "."], "a folder; name a file in it"),
         (["templates", "show", "attenton"], "no template 'attenton'"),
         (["templates", "check", "hole.toml"], "type is missing"),
         (["templates", "check", "attention", "--count", "0"], "--count"),
@@ -92,6 +113,20 @@ def begins(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         raise error
 
     monkeypatch.setattr(api, "fuzz", fuzz)
+
+
+def test_a_campaign_that_was_never_begun_is_not_resumed_without_a_word(
+    run_quietly, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fuzz(campaigns, place, options, watch):
+        for _ in range(2):  # turns
+            watch.begin(campaigns[0], Progress())
+        return []
+
+    monkeypatch.setattr(api, "fuzz", fuzz)
+    said = "assay: cpu, seed 77: nothing to resume in this store: a campaign is begun"
+    assert run_quietly("fuzz", "--seed", "77", "--resume", *SOME)[2] == [said]
+    assert run_quietly("fuzz", "--seed", "77", *SOME)[2] == []
 
 
 def test_an_interrupt_says_what_is_kept(run_quietly, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

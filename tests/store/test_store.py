@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -153,6 +155,25 @@ def test_more_can_be_said_of_a_finding(store):
     assert store.read(store.get(found.id), "module.hlo") == FILES["module.hlo"]
     with pytest.raises(InputError, match="has no missing"):
         store.read(found, "missing.txt")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_may_not_be_written_can_be_read(tmp_path, monkeypatch, killed):
+    """killed: the last process that wrote did not end well, and left what it wrote ahead."""
+    writes = "from assay.store.api import open_store; import os, sys; sys.path.insert(0, sys.argv[2]); "
+    writes += "from test_store import FINDING, FILES; store = open_store(sys.argv[1]); store.add(FINDING, FILES); "
+    writes += "os._exit(0)" if killed else "store.close()"
+    place = tmp_path / "a store"
+    subprocess.run([sys.executable, "-c", writes, str(place), str(Path(__file__).parent)], check=True)
+    assert (place / "findings.db-wal").exists() == killed
+    before = {path.name for path in place.iterdir()}
+    monkeypatch.setattr(os, "access", lambda *_: False)  # for root may do anything
+    with open_store(place, create=False) as store:
+        (found,) = store.findings()
+        assert store.read(found, "inputs.npz") == FILES["inputs.npz"]
+        with pytest.raises(StoreError, match="may not be written; copy the folder and name the copy"):
+            store.mark(found.id, note="x", known=None)
+    assert {path.name for path in place.iterdir()} == before
 
 
 def test_ids_that_name_none_or_several(store):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -87,11 +87,22 @@ def _refuse_other_settings(settings: Settings, store: Store) -> None:
         return
     there, here = begun[-1].as_dict(), settings.as_dict()
     names = [name for name in here if there[name] != here[name]]
-    differ = "; ".join(f"{name}: {there[name] or 'none'}, not {here[name] or 'none'}" for name in names)
+    differ = "; ".join(f"{name}: {_words(name, there[name])}, not {_words(name, here[name])}" for name in names)
     raise InputError(
         f"--resume: the campaign of seed {settings.seed} on {settings.target} was begun with other settings "
         f"({differ}); give the same, or take another --seed"
     )
+
+
+def _words(name: str, value: object) -> str:
+    """A setting as its option has it."""
+    if name == "operations" and isinstance(value, list | tuple):
+        return "-".join(map(str, value))
+    if name == "templates" and isinstance(value, list | tuple):
+        value = [template for template, _ in value]
+    if isinstance(value, Mapping):
+        value = [f"{key}={given}" for key, given in value.items()]
+    return (", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value or "")) or "none"
 
 
 SMALLEST = "HloModule smallest\nENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] negate(x)\n}\n"

@@ -65,7 +65,7 @@ class Progress:
     how often; examples: the first of their programs. corpus: see `Members`. reached, passes: features and passes, with
     the second in which they were first seen. waiting: features of batches of an epoch that is not over, with the
     choices of the programs that reached them. found: (second, id, bucket). suspects: numbers of the programs that are
-    still to be triaged, and whether they are loud.
+    still to be triaged, and whether they are loud; following: those that are being triaged now.
     """
 
     done: set[int] = field(default_factory=set)
@@ -81,6 +81,7 @@ class Progress:
     found: list[tuple[float, str, str]] = field(default_factory=list)
     examples: dict[str, list[int]] = field(default_factory=dict)
     suspects: dict[int, bool] = field(default_factory=dict)
+    following: tuple[int, ...] = ()
 
     def tell(self, why: str, number: int) -> None:
         """Counts a suspect that is not stored."""
@@ -306,6 +307,7 @@ class Loop:
                 for lane in [lane for lane, task in self._running.items() if _over(task.begun, BATCH_S)]:
                     lane.stop()
                     self._lost(self._running.pop(lane), TimeoutError())
+                self.progress.following = tuple(task.number for task in self._running.values() if task.triage)
                 telling(self.progress)
         finally:
             for lane in self._running:

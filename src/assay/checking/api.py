@@ -84,11 +84,19 @@ ACCUMULATIONS = {
 }  # fmt: skip
 
 
+def _refuse_unknown_target(request: Request) -> None:
+    if request.target not in TARGETS:
+        raise ToolchainError(f"no target {request.target!r}; there is: {', '.join(TARGETS)}")
+
+
 def refuse_unknown_names(request: Request) -> None:
-    """Raises InputError, with the nearest name, where a policy, an accumulation or a kind of bounds is none."""
+    """Raises InputError, with the nearest name, where a policy, an accumulation or a kind of bounds is none;
+    ToolchainError where the target is none.
+    """
+    _refuse_unknown_target(request)
     if request.through == "llo" and generation_of(request.target) is None:
         raise InputError(f"--through llo: {request.target} has no LLO; name a TPU's compiler, e.g. --target tpu:v5e")
-    if request.target in TARGETS and request.policy is not None:
+    if request.policy is not None:
         named(request.policy, request.target)
     for what, name, known in (
         ("accumulation", request.accumulation, ACCUMULATIONS),
@@ -253,8 +261,7 @@ def _plain(jax: Any, leaf: Any, aval: Any) -> Array:
 @contextmanager
 def open_worker(request: Request, step: Step) -> Iterator[tuple[Worker, dict[str, str | None]]]:
     """A worker of the toolchain asked for, with its target ready, and the versions that it hosts."""
-    if request.target not in TARGETS:
-        raise ToolchainError(f"no target {request.target!r}; there is: {', '.join(TARGETS)}")
+    _refuse_unknown_target(request)
     step("starting the worker")
     toolchain = resolve(request.toolchain, progress=step)
     limits = Limits(timeout_s=request.timeout_s, rss_bytes=request.memory_limit)

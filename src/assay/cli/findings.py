@@ -27,8 +27,9 @@ from assay.cli.options import (
 )
 from assay.cli.output import deliver, refuse_json
 from assay.cli.progress import Progress
-from assay.errors import InputError
+from assay.errors import InputError, StoreError
 from assay.oracle.verdict import FINDINGS, Verdict
+from assay.programs.load import parse_source
 from assay.report import findings_text
 from assay.store.api import DEFAULT, VARIABLE, Filters, open_store
 from assay.store.finding import Severity, Standing, Verification, bucket_dict, finding_dict, verification_dict
@@ -156,6 +157,8 @@ def add(
         through=through,
     )
     refuse_json(json)
+    parse_source(program)  # what cannot begin leaves no store behind
+    refuse_unknown_names(request)
     limits = Limits(reduce_s=seconds_of(time, "--time"))
     found: list[dict[str, Any]] = []
     missing = False
@@ -190,14 +193,26 @@ def export(
     to: Annotated[Path, typer.Option(help="The folder in which each finding gets one of its own.")] = Path("findings"),
     store: StoreOption = None,
 ) -> None:
-    """Write findings as folders that stand alone: program, inputs, report, test, issue text."""
+    """Write findings as folders that stand alone: program, inputs, report, test, issue text.
+
+    Exit code 0: all are written. 2: one is not, and it says why.
+    """
     from assay.store.export import export as write
 
     with open_store(store, create=False) as opened:
         chosen = opened.findings() if ids == ["all"] else [opened.get(id) for id in ids]
+        missing = 0
         for finding in chosen:
             text = findings_text.readme(finding, opened.verifications(finding.id))
-            print(write(opened, finding, to, text))
+            try:
+                print(write(opened, finding, to, text))
+            except (InputError, StoreError) as error:  # the others can be had all the same
+                if len(chosen) == 1:
+                    raise
+                missing += 1
+                print(f"assay: {finding.id}: {error}", file=sys.stderr)
+    if missing:
+        raise StoreError(f"{missing} of {len(chosen)} findings were not exported")
 
 
 @app.command()

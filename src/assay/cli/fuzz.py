@@ -101,7 +101,7 @@ def command(
         for name in dict.fromkeys(target or ["cpu"])
     ]
     options = api.Options(seconds, programs, jobs, resume)
-    with Board() as board:
+    with Board(resume) as board:
         try:
             reports = api.fuzz(campaigns, store, options, api.Watch(board.begin, board.row, board.found))
         except KeyboardInterrupt:
@@ -146,10 +146,17 @@ def _counted(count: int, noun: str, more: str = "") -> str:
     return f"{count} {noun}{'s' * (count != 1)}{more}"
 
 
-class Board:
-    """How far a campaign is, on standard error: a table on a terminal, elsewhere a line now and then."""
+def _numbers(progress: Progress) -> str:
+    return f"program {' and '.join(map(str, progress.following))}"
 
-    def __init__(self) -> None:
+
+class Board:
+    """How far a campaign is, on standard error: a table on a terminal, elsewhere a line now and then. resume: whether
+    one that was begun is expected.
+    """
+
+    def __init__(self, resume: bool = False) -> None:
+        self._resume = resume
         self._lines = Lines()
         self._live: Live | None = None
         self._title = ""
@@ -171,6 +178,8 @@ class Board:
         self._lines.step("")
         self._title = f"{settings.target}, seed {settings.seed}"
         self._first, self._start = progress.tally.total, time.monotonic()
+        if self._resume and settings.target not in self.begun and not progress.done:
+            self._print(f"{self._title}: nothing to resume in this store: a campaign is begun")
         self.begun[settings.target] = progress
         if self._lines.console.is_terminal:
             self._live = Live(self._table(progress), console=self._lines.console, refresh_per_second=4, transient=True)
@@ -210,6 +219,8 @@ class Board:
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
         total, stored = progress.tally.total, len(progress.found)
         waiting = f", {len(progress.suspects)} to follow" if progress.suspects else ""
+        if progress.following:
+            waiting += f", now {_numbers(progress)}"
         return f"{total} programs: {said or 'none yet'}; {self._pace(progress)}; {stored} stored{waiting}"
 
     def _pace(self, progress: Progress) -> str:
@@ -227,7 +238,8 @@ class Board:
             table.add_row("", f"{count}  {why}", style="dim")
         table.add_row("stored", f"{len(progress.found)} in {len({b for _, _, b in progress.found})} buckets")
         if progress.suspects:
-            table.add_row("to follow", str(len(progress.suspects)))
+            now = f", now {_numbers(progress)}" if progress.following else ""
+            table.add_row("to follow", f"{len(progress.suspects)}{now}")
         table.add_row("reached", f"{len(progress.reached)} features, {len(progress.passes)} passes")
         return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +22,18 @@ def console(width: int = WIDTH, stderr: bool = False) -> Console:
 def refuse_json(json: Path | None) -> None:
     """Raises InputError where a report cannot be written there, before anything is done."""
     if json is not None and str(json) != "-":
-        if json.is_dir():
-            raise InputError(f"--json {json}: a folder; name a file in it")
-        if not json.absolute().parent.is_dir():
-            raise InputError(f"--json {json}: no such folder {json.absolute().parent}")
+        refuse_unwritable(json, "--json")
+
+
+def refuse_unwritable(path: Path, option: str, folder: bool = False) -> None:
+    """Raises InputError where no file, or no folder, can be written there, before anything is done."""
+    if path.is_dir() and not folder:
+        raise InputError(f"{option} {path}: a folder; name a file in it")
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise InputError(f"{option} {path}: no such folder {parent}")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise InputError(f"{option} {path}: may not be written; name another place")
 
 
 def deliver(json: Path | None, text: Callable[[], str], show: Callable[[Console], None], width: int = WIDTH) -> None:

@@ -24,7 +24,7 @@ from assay.cli.options import (
     options_of,
     seconds_of,
 )
-from assay.cli.output import deliver, refuse_json
+from assay.cli.output import deliver, refuse_json, refuse_unwritable
 from assay.cli.progress import Progress
 from assay.errors import AssayError, InputError, ToolchainError
 from assay.reduce.api import Made, Options, as_test, reduce_path
@@ -92,7 +92,7 @@ def command(
         preload=preload,
     )
     refuse_json(json)
-    _refuse_place(output)
+    refuse_unwritable(output, "-o", folder=output.suffix not in (".py", ".hlo"))
     options = Options(seconds_of(time, "--time"), jobs, resume, culprit)
     with Progress() as progress:
         made = reduce_path(program, request, options, command_line(), progress.step)
@@ -102,15 +102,6 @@ def command(
         lambda: to_json(made.report, files, proof),
         lambda console: show(made.report, console, files, proof),
     )
-
-
-def _refuse_place(output: Path) -> None:
-    """Raises InputError where nothing can be written there, before anything is done."""
-    parent = output.absolute().parent
-    if not parent.is_dir():
-        raise InputError(f"-o {output}: no such folder {parent}")
-    if output.suffix in (".py", ".hlo") and output.is_dir():
-        raise InputError(f"-o {output}: a folder; name a file")
 
 
 def _written(made: Made, output: Path, request: Request, progress: Progress) -> tuple[list[Path], str]:

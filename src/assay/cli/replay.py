@@ -9,9 +9,9 @@ import typer
 
 from assay.checking.api import TARGETS
 from assay.cli.options import Json
-from assay.cli.output import deliver, refuse_json
+from assay.cli.output import deliver, refuse_json, refuse_unwritable
 from assay.cli.progress import Progress
-from assay.errors import InputError, StoreError
+from assay.errors import StoreError
 
 
 def command(
@@ -37,8 +37,8 @@ def command(
     from assay.store.api import open_store
 
     refuse_json(json)
-    if output is not None and not output.absolute().parent.is_dir():
-        raise InputError(f"--output {output}: no such folder {output.absolute().parent}")
+    if output is not None:
+        refuse_unwritable(output, "--output")
     try:
         opened = open_store(store, create=False)
     except StoreError:

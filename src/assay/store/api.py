@@ -36,7 +36,7 @@ def default_store() -> str:
 def open_store(place: str | Path | None = None, wait_s: float = 30.0, create: bool = True) -> Store:
     """Opens a store, made or brought up to date if need be. wait_s: for another writer.
 
-    create: whether a folder that is not there is made. Raises StoreError, in one line, where it cannot be opened.
+    create: whether a folder that is not there is made; if not, one that may not be written can be read. Raises StoreError, in one line, where it cannot be opened.
     """
     text = str(place if place is not None else default_store())
     base, _, query = text.partition("?")
@@ -60,7 +60,8 @@ def open_store(place: str | Path | None = None, wait_s: float = 30.0, create: bo
         url, where = f"sqlite:///{folder.absolute() / 'findings.db'}", where or str(folder / "artifacts")
     from assay.store.database import Database  # SQLAlchemy takes half a second to load
 
-    return Store(Database(url, wait_s), artifacts_at(where))
+    fixed = not create and "://" not in base and not os.access(base, os.W_OK)
+    return Store(Database(url, wait_s, fixed), artifacts_at(where))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

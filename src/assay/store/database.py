@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
@@ -26,11 +27,13 @@ _LOCK = 0x61737361  # of migrations, in PostgreSQL
 
 
 class Database:
-    """A database with today's schema. Its transactions raise StoreError, and then nothing of them is kept."""
+    """A database with today's schema. Its transactions raise StoreError, and then nothing of them is kept. fixed: it is
+    a file that may not be written.
+    """
 
-    def __init__(self, url: str, wait_s: float = WAIT_S) -> None:
+    def __init__(self, url: str, wait_s: float = WAIT_S, fixed: bool = False) -> None:
         self.url, self.name = _urls(url)
-        self.engine = _engine(self.url, self.name, wait_s)
+        self.engine = _engine(_unwritten(self.url) if fixed else self.url, self.name, wait_s, fixed)
         with _told(self.name):
             self._migrate()
 
@@ -112,14 +115,24 @@ def _urls(text: str) -> tuple[URL, str]:
     return url, url.database or "" if url.get_backend_name() == "sqlite" else url.render_as_string()
 
 
-def _engine(url: URL, name: str, wait_s: float) -> Engine:
+def _unwritten(url: URL) -> URL:
+    """SQLite asks for files beside the database even to read it, unless it is told that nobody writes; and then it does
+    not look into what was written ahead.
+    """
+    ahead = Path(f"{url.database}-wal")
+    alone = not ahead.exists() or not ahead.stat().st_size
+    query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if alone else {})
+    return url.set(database=f"file:{quote(url.database or '')}", query=query)
+
+
+def _engine(url: URL, name: str, wait_s: float, fixed: bool) -> Engine:
     try:
         if url.get_backend_name() != "sqlite":
             return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": max(1, int(wait_s))})
         engine = sa.create_engine(url, connect_args={"timeout": wait_s})
     except ImportError as error:
         raise StoreError(f"{name}: no driver for PostgreSQL; pip install 'assay-xla[pg]'") from error
-    event.listen(engine, "connect", _sqlite_connected)
+    event.listen(engine, "connect", _sqlite_read if fixed else _sqlite_connected)
     event.listen(engine, "begin", _sqlite_begins)
     return engine
 
@@ -130,6 +143,10 @@ def _sqlite_connected(connection: Any, record: Any) -> None:
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _sqlite_read(connection: Any, record: Any) -> None:
+    connection.isolation_level = None
 
 
 def _sqlite_begins(connection: Connection) -> None:
@@ -155,7 +172,7 @@ def _advice(line: str) -> str:
         ("disk I/O error", "the disk cannot be written; make room and start again, nothing that was stored is lost"),
         ("unable to open database file", "cannot be opened or made there"),
         ("file is not a database", "a file that is no store; name another folder"),
-        ("readonly database", "may not be written; reading takes that too, so copy the folder and name the copy"),
+        ("readonly database", "may not be written; copy the folder and name the copy"),
         ("malformed", "the database is damaged; take it from a backup, or name another folder"),
         ("connection failed", "no server answers there; start it, or name a folder"),
         ("connection to server", "no server answers there; start it, or name a folder"),
