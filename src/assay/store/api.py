@@ -36,7 +36,8 @@ def default_store() -> str:
 def open_store(place: str | Path | None = None, wait_s: float = 30.0, create: bool = True) -> Store:
     """Opens a store, made or brought up to date if need be. wait_s: for another writer.
 
-    create: whether a folder that is not there is made; if not, one that may not be written can be read. Raises StoreError, in one line, where it cannot be opened.
+    create: whether a folder that is not there is made; if not, one that may not be written can be read. Raises
+    StoreError, in one line, where it cannot be opened.
     """
     text = str(place if place is not None else default_store())
     base, _, query = text.partition("?")
