@@ -233,6 +233,8 @@ def test_what_is_lost_is_done_again_and_then_told(tmp_path: Path) -> None:
         assert loop.progress.tally.verdicts == {Verdict.UNVERIFIED: 8}
         assert (loop.progress.done, loop.progress.suspects) == ({1}, {})
         assert loop.progress.told.total() == 1
+        ended, not_triaged = loop.progress.examples
+        assert loop.progress.examples == {ended: [8, 9, 10, 11, 12], not_triaged: [3]}, "the first, to be replayed"
         assert Progress.of(store.campaign(1, settings().as_dict()).progress) == loop.progress
         slow = run.Task(0, triage=False)
         for _ in range(run.SLOW_TRIES):

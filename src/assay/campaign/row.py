@@ -24,6 +24,11 @@ class Row:
     finite: bool = True
     constant: bool = False
 
+    @property
+    def reason(self) -> str:
+        """Why it could not be judged; "" where it was."""
+        return self.why[:120] if self.verdict in (Verdict.UNVERIFIED, Verdict.INVALID) else ""
+
 
 @dataclass(slots=True)
 class Tally:
@@ -37,8 +42,8 @@ class Tally:
     def add(self, rows: Iterable[Row]) -> None:
         for row in rows:
             self.verdicts[row.verdict] += 1
-            if row.verdict in (Verdict.UNVERIFIED, Verdict.INVALID):
-                self.reasons[row.why[:120]] += 1
+            if row.reason:
+                self.reasons[row.reason] += 1
             self.finite += row.finite
             self.constant += row.constant
 

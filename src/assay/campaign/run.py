@@ -51,8 +51,8 @@ GRACE_S = 20.0
 """Seconds after the end in which what is under way may end."""
 AFTER_S = 25.0
 """Seconds before the end by which a reduction is to have ended: its finding is still to be seen again, and tested."""
-EXAMPLES = 5
-"""Programs that are named of those not stored for one reason."""
+EXAMPLES, REASONS = 5, 200
+"""Programs that are named of those not stored or not judged for one reason, and reasons that have some."""
 LOUD_EVERY = 8
 """While there are batches, a crash is followed after so many of them."""
 Telling = Callable[["Progress"], None]
@@ -62,7 +62,7 @@ Telling = Callable[["Progress"], None]
 class Progress:
     """What a campaign has come to. done: batches, by number. full: findings by what they are called before they are
     reduced, as many as are kept where their bucket has them; buckets: theirs. told: why suspects were not stored, with
-    how often; examples: the first of their programs. corpus: see `Members`. reached, passes: features and passes, with
+    how often; examples: the first programs of those, and of what could not be judged, by the reason. corpus: see `Members`. reached, passes: features and passes, with
     the second in which they were first seen. waiting: features of batches of an epoch that is not over, with the
     choices of the programs that reached them. found: (second, id, bucket). suspects: numbers of the programs that are
     still to be triaged, and whether they are loud; following: those that are being triaged now.
@@ -86,8 +86,13 @@ class Progress:
     def tell(self, why: str, number: int) -> None:
         """Counts a suspect that is not stored."""
         self.told[why] += 1
-        if len(numbers := self.examples.setdefault(why, [])) < EXAMPLES:
-            numbers.append(number)
+        self.example(why, number)
+
+    def example(self, why: str, number: int) -> None:
+        """Notes a program, where there are not enough for that reason."""
+        known = self.examples.get(why, [])
+        if len(known) < EXAMPLES and (known or len(self.examples) < REASONS):
+            self.examples[why] = [*known, number]
 
     def learn(self, batch: int, reached: Mapping[str, tuple[int, ...]], epoch: int) -> None:
         """What a batch that is done reached. Where an epoch of so many batches ends with it, what they reached is taken
@@ -431,6 +436,9 @@ class Loop:
         progress = self.progress
         progress.done.add(batch)
         progress.tally.add(found.rows)
+        for row in found.rows:
+            if row.reason:
+                progress.example(row.reason, row.number)
         progress.seconds = round(self.seconds, 1)
         progress.learn(batch, found.reached, self.settings.epoch)
         for name in found.passes:

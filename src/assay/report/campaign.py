@@ -41,7 +41,8 @@ class FoundRow:
 class CampaignReport:
     """verdicts: programs by verdict. reasons: why some could not be judged. told: why suspects were not stored.
     reached, passes: features and passes, each with the second in which it was first seen. left: suspects that were not
-    followed, as the time was over. examples: numbers of the first programs that were not stored, by the reason.
+    followed, as the time was over. examples: numbers of the first programs that were not stored or not judged, by the
+    reason.
     """
 
     target: str
