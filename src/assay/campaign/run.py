@@ -62,10 +62,11 @@ Telling = Callable[["Progress"], None]
 class Progress:
     """What a campaign has come to. done: batches, by number. full: findings by what they are called before they are
     reduced, as many as are kept where their bucket has them; buckets: theirs. told: why suspects were not stored, with
-    how often; examples: the first programs of those, and of what could not be judged, by the reason. corpus: see `Members`. reached, passes: features and passes, with
-    the second in which they were first seen. waiting: features of batches of an epoch that is not over, with the
-    choices of the programs that reached them. found: (second, id, bucket). suspects: numbers of the programs that are
-    still to be triaged, and whether they are loud; following: those that are being triaged now.
+    how often; examples: the first programs of those, and of what could not be judged, by the reason. corpus: see
+    `Members`. reached, passes: features and passes, with the second in which they were first seen. waiting: features of
+    batches of an epoch that is not over, with the choices of the programs that reached them. found: (second, id,
+    bucket). suspects: numbers of the programs that are still to be triaged, and whether they are loud; following: those
+    that are being triaged now.
     """
 
     done: set[int] = field(default_factory=set)
