@@ -222,7 +222,7 @@ for _kind in ("f32", "bf16"):
         _push_left_op(_kind, _masked)
 
 
-for _count in (1, 2, 4, 8, 16):
+for _count in range(1, 17):  # 8 rows each; bundles have 9 of them as well
 
     @op(f"vllmr.{_count}", ".u", "stages", _LSF, f"CHECK(take_left(vm, a, {_count * SUBLANES}));")
     def _vllmr(m: Machine, r: Sequence[int], count: int = _count) -> None:
