@@ -25,11 +25,47 @@ FORMS = {
         -1,
         -1,
     ),
+    "a dot over one element + c": (
+        "d = f32[COUNT] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={}, "
+        "rhs_contracting_dims={}\n  n = f32[COUNT,1] reshape(d)\n  m = f32[COUNT] reshape(n)\n"
+        "  ROOT r = f32[COUNT] add(m, c)",
+        1,
+        1,
+    ),
+    "a convolution of one element + c": (
+        "x = f32[1,COUNT] reshape(a)\n  w = f32[1,COUNT] reshape(b)\n  v = f32[1,COUNT] convolution(x, w), "
+        "dim_labels=bf_io->bf, feature_group_count=COUNT\n  m = f32[COUNT] reshape(v)\n  ROOT r = f32[COUNT] add(m, c)",
+        1,
+        1,
+    ),
 }
 
 
 def compared(ball: Ball, result: Array) -> OutputComparison:
     return compare_output(ball, result, ArrayShape(ball.dtype, ball.dims))
+
+
+@pytest.mark.parametrize(
+    ("quotient", "scale"),
+    [("q = f32[3] power(a, two)", 2.0**70), ("q = f32[3] divide(a, tiny)", 2.0**100)],
+)
+def test_so_may_what_becomes_a_product(quotient: str, scale: float) -> None:
+    """x**2 is x x, and x / 2**-100 is x 2**100."""
+    text = f"""HloModule m
+ENTRY e {{ a = f32[3] parameter(0)
+  c = f32[3] parameter(1)
+  t = f32[] constant(2)
+  two = f32[3] broadcast(t), dimensions={{}}
+  u = f32[] constant({2.0**-100})
+  tiny = f32[3] broadcast(u), dimensions={{}}
+  {quotient}
+  ROOT r = f32[3] add(q, c) }}
+"""
+    a, c = np.float32([scale, scale, 1.5]), np.float32([-np.inf, 1.0, -np.inf])
+    found = as_ball(evaluate(parse_module(text), [a, c], POLICY).value)
+    und = np.zeros(3, bool) if found.und is None else found.und
+    assert und.tolist() == [True, False, False], "NaN where the quotient is rounded, else -inf"
+    assert found.mid[2] == -np.inf
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -17,6 +17,8 @@ from assay.reference.rounding import flushes, smallest_normal, unit_roundoff
 from assay.reference.value import Array, Ball, round_to, union
 
 SUMS = {"add", "subtract"}
+PRODUCTS = {"multiply", "divide", "power", "dot", "convolution"}
+"""What may be one product in the end: a quotient by a constant, a square, a contraction over one element."""
 ROUNDINGS = {"multiply": 1, "divide": 2, "parameter": 2}
 
 
@@ -93,7 +95,7 @@ def overflow_unseen_in_sum(
     """The same of a reduction by addition over products: each may be added by an FMA."""
     if ctx.flushed or not ctx.policy.excess_precision or not x.dtype.is_float or np.isfinite(x.mid).all():
         return None
-    if ctx.producers(instr)[0] not in ("multiply", "dot"):
+    if not _is_product(ctx, instr, 0):
         return None
     infinite, size = np.isinf(x.mid), np.abs(x.mid)
     back = (np.where(np.isfinite(size), size, 0.0) >= x.dtype.max * 2.0**-26).any(axis=axes)
@@ -106,7 +108,7 @@ def _is_product(ctx: Context, instr: Instruction, operand: int) -> bool:
     makers = ctx.makers(instr)
     while makers and makers[operand].opcode == "negate":
         makers, operand = ctx.makers(makers[operand]), 0
-    return bool(makers) and makers[operand].opcode == "multiply"
+    return bool(makers) and makers[operand].opcode in PRODUCTS
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
