@@ -69,6 +69,8 @@ before it is read.
 """
 _CALL = r"""    text = re.sub(r'custom-call\((.*?)\), custom_call_target="%s".*', r"%s(\1)%s", text)"""
 
+_ROUNDED = """    text = text.replace("bf16[", "f32[")  # of what is multiplied; XLA:CPU mixes no types in one operation"""
+
 _CARRIED = (
     r"""    text = re.sub(r"(?m)^ +(\S+) = ([^( ]+) (get-tuple-element\(.*)", """
     r"""r"  \1.g = \2 \3\n  \1 = \2 copy(\1.g)", text)"""
@@ -133,6 +135,7 @@ def ahead_of_time(module: Module, topology: str, compile_options: str) -> Helper
         r"""    text = re.sub(r"[\w-]+-done\(([^)]+)\).*", lambda m: began[m[1]], text)""",
         *(_NARROW if any(d.is_integer and d.bits in (8, 16) for d in dtypes) else ()),
         *((_CARRIED,) if {"while", "scatter"} & opcodes else ()),
+        *((_ROUNDED,) if "convolution" in opcodes and not any(d.name == "bf16" for d in dtypes) else ()),
         "    modules = [_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()]",
         '    where = {"name": "libtpu", "stage": xla.PipelineStage.PRE_SCHEDULER, "platforms": "cpu"}',
         "    xla.register_hlo_module_transformation(lambda _: (modules or [None]).pop(), **where)",
