@@ -363,26 +363,23 @@ def backend_config(instruction: Instruction) -> object | None:
         return value
 
 
-_REVERSED = "output_reverse_dimensions"
+_REVERSED = re.compile(r'output_reverse_dimensions\\?"\s*:\s*\[\s*[\\"\d]')
 
 
 def output_reverse_dimensions(instruction: Instruction) -> tuple[int, ...]:
-    """The dimensions in which a fusion of libtpu writes its result backwards; () for most.
+    """The dimensions in which an instruction of libtpu, a fusion or another, writes its result backwards; () for most.
 
-    libtpu's jellyfish-reverse-decomposer takes a reverse away and has this of the fusion before it:
-    `backend_config={"window_config":{"output_reverse_dimensions":["0"],..},..}` (libtpu 0.0.52). Raises Unsupported
-    for a layout of other than descending dimensions, with which it was not seen: what the numbers count is not known.
+    libtpu's jellyfish-reverse-decomposer takes a reverse away and has this of what made its operand:
+    `backend_config={"window_config":{"output_reverse_dimensions":["0"],..},..}` (libtpu 0.0.52). The numbers are those
+    of the shape, whatever its layout: a reverse of dimensions 0 and 2 of {1,2,0} becomes ["0","2"]. Raises Unsupported
+    for a tuple, of which it was not seen.
     """
-    if _REVERSED not in instruction.attributes.get("backend_config", ""):
+    if _REVERSED.search(instruction.attributes.get("backend_config", "")) is None:
         return ()
     config = backend_config(instruction)
-    found = config.get("window_config", {}).get(_REVERSED, ()) if isinstance(config, dict) else ()
-    if not found:
-        return ()
-    shape = instruction.shape
-    layout = shape.layout if isinstance(shape, ArrayShape) else None
-    if layout is None or list(layout.minor_to_major) != sorted(layout.minor_to_major, reverse=True):
-        raise Unsupported(_REVERSED, f"of {instruction.name}, whose layout has another order or is a tuple's")
+    found = config.get("window_config", {}).get("output_reverse_dimensions", ()) if isinstance(config, dict) else ()
+    if found and not isinstance(instruction.shape, ArrayShape):
+        raise Unsupported("output_reverse_dimensions", f"of {instruction.name}, which is a tuple")
     return tuple(int(dimension) for dimension in found)
 
 

@@ -9,7 +9,7 @@ numbering (Cocke and Schwartz, 1970), across modules.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -85,21 +85,21 @@ def _ref(
             return operands
         case "get-tuple-element" if isinstance(operands[0], tuple):
             return operands[0][attributes.integer(instruction, "index")]
+        case _ if backwards := attributes.output_reverse_dimensions(instruction):
+            forwards = {key: value for key, value in instruction.attributes.items() if key != "backend_config"}
+            plain = replace(instruction, attributes=forwards)
+            found = _ref(module, computation, plain, operands, number, enter)
+            # The reverse that libtpu has put into it.
+            words = {"dimensions": "{" + ",".join(map(str, backwards)) + "}"}
+            name = instruction.name
+            return number(
+                computation, Instruction(f"{name}.reverse", "reverse", instruction.shape, (name,), words), (found,)
+            )
         case "call" | "fusion":
-            inner = module.by_name[attributes.called(instruction)[0]]
-            found = enter(inner, operands)
-            backwards = attributes.output_reverse_dimensions(instruction)
-            return _reversed(inner, instruction, found, backwards, number) if backwards else found
+            return enter(module.by_name[attributes.called(instruction)[0]], operands)
         case opcode if opcode in SAME:
             return operands[0]
     return number(computation, instruction, operands)
-
-
-def _reversed(inner: Computation, fusion: Instruction, found: Ref, dimensions: Sequence[int], number: Number) -> Ref:
-    """What a fusion gives that writes its result backwards: the reverse that libtpu has put into it."""
-    words = {"dimensions": "{" + ",".join(map(str, dimensions)) + "}"}
-    reverse = Instruction(f"{fusion.name}.reverse", "reverse", fusion.shape, (inner.root_name,), words)
-    return number(inner, reverse, (found,))
 
 
 def sorted_operands(instruction: Instruction, operands: tuple[Ref, ...]) -> tuple[Ref, ...]:
@@ -285,7 +285,8 @@ class Expressions:
         self, computation: Computation, instruction: Instruction, operands: tuple[Ref, ...]
     ) -> _Followed:
         assert self._module is not None
-        if instruction.opcode not in _ENTERED and instruction.opcode not in SAME:
+        plain = instruction.opcode not in _ENTERED and instruction.opcode not in SAME
+        if plain and not attributes.output_reverse_dimensions(instruction):
             ref = self.symbol(computation, instruction, operands)
             return self._remembered(computation, instruction, operands, ref, 1)
         instructions = 0

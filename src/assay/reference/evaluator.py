@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from assay.errors import AssayError, HloTypeError, InputError, ReferenceLimit, Unsupported
+from assay.hlo.attributes import output_reverse_dimensions
 from assay.hlo.graph import last_uses
 from assay.hlo.literal import literal_array
 from assay.hlo.module import Computation, Instruction, Module
@@ -209,6 +210,8 @@ class _Run:
             operands = [live[name] for name in instruction.operands]
             try:
                 value = self._typed(instruction, find(instruction.opcode)(self.context, instruction, *operands))
+                if "backend_config" in instruction.attributes and (back := output_reverse_dimensions(instruction)):
+                    value = _backwards(as_ball(value), back)
             except AssayError:
                 raise
             except MemoryError as error:
@@ -301,6 +304,12 @@ class Steps:
             self._rng.bit_generator.state = self._start
         live = dict(zip(instruction.operands, operands, strict=True))
         return self._run._instruction(computation, instruction, (), live)
+
+
+def _backwards(ball: Ball, dimensions: tuple[int, ...]) -> Ball:
+    parts = [None if part is None else np.flip(part, dimensions) for part in (ball.mid, ball.rad, ball.und)]
+    assert parts[0] is not None
+    return Ball(ball.dtype, parts[0], *parts[1:])
 
 
 def without_radii(value: Value) -> Value:

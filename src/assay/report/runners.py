@@ -69,7 +69,9 @@ before it is read.
 """
 _CALL = r"""    text = re.sub(r'custom-call\((.*?)\), custom_call_target="%s".*', r"%s(\1)%s", text)"""
 
-_ROUNDED = """    text = text.replace("bf16[", "f32[")  # of what is multiplied; XLA:CPU mixes no types in one operation"""
+_ROUNDED = (
+    """    text = text.replace("bf16[", "f32[")  # of what is multiplied; XLA:CPU mixes no types in one operation"""
+)
 
 _CARRIED = (
     r"""    text = re.sub(r"(?m)^ +(\S+) = ([^( ]+) (get-tuple-element\(.*)", """

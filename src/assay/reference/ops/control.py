@@ -19,7 +19,6 @@ from assay.hlo.shape import TupleShape
 from assay.reference.bodies import call_batched
 from assay.reference.context import Context, mark
 from assay.reference.ops.compare import selected
-from assay.reference.ops.movement import moved
 from assay.reference.registry import find_custom_call, operation
 from assay.reference.value import PRED, Ball, Token, Value, as_ball
 
@@ -57,13 +56,8 @@ def add_dependency(ctx: Context, instr: Instruction, value: Value, token: Value)
 
 @operation("call", "fusion")
 def call(ctx: Context, instr: Instruction, *operands: Value) -> Value:
-    """A composite call (is_composite) has its decomposition as the computation to apply. A fusion of libtpu may write
-    its result backwards.
-    """
-    value = ctx.call(attributes.called(instr)[0], operands)
-    if backwards := attributes.output_reverse_dimensions(instr):
-        return moved(as_ball(value), lambda x: np.flip(x, backwards))
-    return value
+    """A composite call (is_composite) has its decomposition as the computation to apply."""
+    return ctx.call(attributes.called(instr)[0], operands)
 
 
 @operation("async-start")

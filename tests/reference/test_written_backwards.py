@@ -1,4 +1,4 @@
-"""A fusion of libtpu that writes its result backwards: the reverse is in its backend_config alone."""
+"""An instruction of libtpu that writes its result backwards: the reverse is in its backend_config alone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,28 @@ def test_the_pass_that_puts_the_reverse_into_the_fusion_changes_no_value() -> No
     np.testing.assert_array_equal(steps.value(numbers[1][0]).mid, X[::-1] * 2)  # type: ignore[union-attr]
 
 
-def test_with_another_order_of_dimensions_it_is_not_guessed() -> None:
+def test_the_numbers_are_those_of_the_shape_whatever_its_layout() -> None:
     np.testing.assert_array_equal(value(text("", "0,1")), X * 2)
+    np.testing.assert_array_equal(value(text('"0"', "0,1")), X[::-1] * 2)
+    np.testing.assert_array_equal(value(text('"1"', "0,1")), X[:, ::-1] * 2)
+
+
+@pytest.mark.parametrize(("opcode", "right"), [("negate", -X), ("copy", X), ("convert", X)])
+def test_it_need_not_be_a_fusion(opcode: str, right: np.ndarray) -> None:
+    hlo = "HloModule m\nENTRY e {{\n  x = f32[3,4]{{0,1}} parameter(0)\n"
+    hlo += "  {made} = f32[3,4]{{0,1}} {op}(x){config}{after}\n}}\n"
+    backwards = hlo.format(made="ROOT r", op=opcode, config=CONFIG.format('"1"'), after="")
+    np.testing.assert_array_equal(value(backwards), right[:, ::-1])
+    after = "\n  ROOT r = f32[3,4]{0,1} reverse(f), dimensions={1}"
+    before = hlo.format(made="f", op=opcode, config="", after=after)
+    steps = Lockstep(POLICY)
+    texts = (before, backwards, hlo.format(made="ROOT r", op=opcode, config="", after=""))
+    numbers = [steps.results(parse_module(each), [X]) for each in texts]
+    assert numbers[0] == numbers[1] != numbers[2]
+
+
+def test_of_a_tuple_it_is_not_guessed() -> None:
+    hlo = text('"0"').replace("ROOT s = f32[3,4]{1,0:T(8,128)} add(a, a)", "ROOT s = (f32[3,4]{1,0:T(8,128)}) tuple(a)")
+    hlo = hlo.replace("ROOT r = f32[3,4]{1,0:T(8,128)} fusion", "ROOT r = (f32[3,4]{1,0:T(8,128)}) fusion")
     with pytest.raises(Unsupported, match="output_reverse_dimensions"):
-        value(text('"0"', "0,1"))
+        value(hlo)
