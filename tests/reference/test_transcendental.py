@@ -140,14 +140,17 @@ def test_powers_in_balls():
 
 
 def test_powers_at_the_edges():
-    def power(a, b, ra=0.0):
-        return apply("power", ball("f32", [a], ra), ball("f32", [b]))
+    def power(a, b, ra=0.0, rb=0.0):
+        return apply("power", ball("f32", [a], ra), ball("f32", [b], rb))
 
     assert power(-2, 3).mid[0] == -8
     assert np.isnan(power(-2, 0.5).mid[0])
     assert power(0.0, 0).mid[0] == 1
     assert power(-np.inf, 0.5).und.tolist() == [True]  # a square root would give NaN
     assert power(1, np.nan).und.tolist() == [True]
+    for radius, open_ in ((0.2, True), (0.05, False)):  # 1 and 0 are not only where the midpoint is
+        assert bool(np.any(power(1.1, np.nan, radius).und)) == open_
+        assert bool(np.any(power(np.nan, -0.1, 0.0, radius).und)) == open_
     assert power(0.0, -1, 0.1).und.tolist() == [True]
     assert not power(0.1, 2, 0.5).und
     assert power(-0.1, 0.5, 0.5).und.tolist() == [True]

@@ -290,6 +290,10 @@ def special_power(a: Ball, b: Ball, mid: Array) -> Array | None:
     """Where C's pow and its rewritings (a square root for 1/2, a quotient for negative exponents) differ."""
     root = np.isneginf(a.mid) & (b.mid == 0.5)
     nan = (np.isnan(a.mid) | np.isnan(b.mid)) & ~np.isnan(mid)  # pow(1, nan), pow(nan, 0)
+    if a.rad is not None:
+        nan = nan | (np.isnan(b.mid) & (np.abs(a.mid - 1) <= a.rad))
+    if b.rad is not None:
+        nan = nan | (np.isnan(a.mid) & (np.abs(b.mid) <= b.rad))
     sign = np.isinf(mid) & unsigned_zero(a.mid)
     found = root | nan | sign
     return found if found.any() else None
