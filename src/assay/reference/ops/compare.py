@@ -116,16 +116,19 @@ def selected(pred: Ball, t: Ball, f: Ball) -> Ball:
     apart = open_ & ~same & ~(np.isfinite(t.mid) & np.isfinite(f.mid))
     und = union(und, apart, None if either_und is None else open_ & either_und)
     hull_mid, hull_rad = hull(t, f)
+    if np.isinf(hull_rad).any():
+        und = union(und, open_ & ~same & np.isinf(hull_rad))
     return Ball(
         t.dtype,
         np.where(open_ & ~apart & ~same, hull_mid, mid),
-        np.where(open_ & ~apart, hull_rad, 0.0 if rad is None else rad),
+        np.where(open_ & ~apart & np.isfinite(hull_rad), hull_rad, 0.0 if rad is None else rad),
         und,
     )
 
 
 def hull(a: Ball, b: Ball) -> tuple[Array, Array]:
-    """A midpoint and radius that hold two balls, complex ones too; 0 for the radius where a midpoint is not finite.
+    """A midpoint and radius that hold two balls, complex ones too; 0 for the radius where a midpoint is not finite,
+    an infinity where no radius holds both.
 
     As `value.enclosing` does: a hair more, where one is much larger and the other is lost in the last digit.
     """
@@ -134,4 +137,4 @@ def hull(a: Ball, b: Ball) -> tuple[Array, Array]:
     mid = np.where(a.mid == b.mid, a.mid, a.mid / 2 + b.mid / 2)
     rad = np.maximum(np.abs(a.mid - mid) + a_rad, np.abs(b.mid - mid) + b_rad)
     rad = np.where(a.mid == b.mid, rad, rad * (1 + 2.0**-50))
-    return mid, np.where(np.isfinite(rad), rad, 0.0)
+    return mid, np.where(np.isfinite(a.mid) & np.isfinite(b.mid), rad, 0.0)
