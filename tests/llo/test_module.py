@@ -257,7 +257,7 @@ def test_what_an_update_begins_on_the_sparse_core_is_the_references(tmp_path: Pa
 offloaded {{
   q = {ROW} parameter(0)
   ROOT r = {ROW} add(q, q)
-}}
+}}, execution_thread="sparsecore"
 
 embedded {{
   ROOT c = () custom-call(), custom_call_target="TODO(b/522284627)", called_computations={{offloaded}}
@@ -273,7 +273,9 @@ ENTRY e {{
 """
     found = run(tmp_path, text, {"twice": TWICE}, LINE)
     assert (found.outputs[0].first == LINE * 4).all()
-    assert [(kernel.name, kernel.kind) for kernel in found.untrusted] == [("r", "missing")]
+    (kernel,) = found.untrusted
+    assert (kernel.name, kernel.kind) == ("r", "missing")
+    assert kernel.why.startswith("r runs on a SparseCore, which is not modelled; --option xla_tpu_")
 
 
 def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:

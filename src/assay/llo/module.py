@@ -120,6 +120,13 @@ def run_module(
     return ModuleRun(tuple(pairs(value)), tuple(runner.kernels.values()))
 
 
+SPARSE_CORE = '"sparsecore"'
+OFF_SPARSE_CORE = (
+    "--option xla_tpu_offload_gather_to_sparsecore=false "
+    "--option xla_tpu_enable_offloading_scatter_to_sparsecore=false keep gathers and scatters off it"
+)
+
+
 def pairs(value: Value) -> list[Pair]:
     """The arrays in a value, in order."""
     if isinstance(value, tuple):
@@ -182,9 +189,11 @@ class _Runner:
         if plain is not None:
             return plain(self, computation, instruction, operands)
         if not self.outside(instruction):
+            why = f"the dump has no LLO of {instruction.name}"
+            if computation.attributes.get("execution_thread") == SPARSE_CORE:
+                why = f"{instruction.name} runs on a SparseCore, which is not modelled; {OFF_SPARSE_CORE}"
             self.kernels.setdefault(
-                instruction.name,
-                KernelRun(instruction.name, computation.name, "missing", f"the dump has no LLO of {instruction.name}"),
+                instruction.name, KernelRun(instruction.name, computation.name, "missing", why)
             )
         return self.reference(computation, instruction, operands)
 
