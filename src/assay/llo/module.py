@@ -192,9 +192,7 @@ class _Runner:
             why = f"the dump has no LLO of {instruction.name}"
             if computation.attributes.get("execution_thread") == SPARSE_CORE:
                 why = f"{instruction.name} runs on a SparseCore, which is not modelled; {OFF_SPARSE_CORE}"
-            self.kernels.setdefault(
-                instruction.name, KernelRun(instruction.name, computation.name, "missing", why)
-            )
+            self.kernels.setdefault(instruction.name, KernelRun(instruction.name, computation.name, "missing", why))
         return self.reference(computation, instruction, operands)
 
     def outside(self, instruction: Instruction) -> bool:
