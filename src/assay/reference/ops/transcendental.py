@@ -124,6 +124,10 @@ def _reach_asin(x: Array, r: Array, f: Array) -> Array:
     return np.asarray(r / np.sqrt(1 - farthest(x, r) ** 2))
 
 
+def _reach_acosh(x: Array, r: Array, f: Array) -> Array:
+    return np.asarray(r / np.sqrt(x - r - 1) / np.sqrt(x - r + 1))  # a square overflows
+
+
 FUNCTIONS: dict[str, Function] = {
     "exponential":           Function(np.exp, _reach_exp),
     "exp2":                  Function(np.exp2, lambda x, r, f: _reach_exp(LN2 * x, LN2 * r, f) * (1 + 2.0**-40)),
@@ -145,8 +149,8 @@ FUNCTIONS: dict[str, Function] = {
     "atan":     Function(np.arctan, lambda x, r, f: r / (1 + nearest(x, r) ** 2)),
     "sinh":     Function(np.sinh, lambda x, r, f: np.cosh(farthest(x, r)) * r),
     "cosh":     Function(np.cosh, lambda x, r, f: np.sinh(farthest(x, r)) * r),
-    "asinh":    Function(np.arcsinh, lambda x, r, f: r / np.sqrt(1 + nearest(x, r) ** 2)),
-    "acosh":    Function(np.arccosh, lambda x, r, f: r / np.sqrt((x - r) ** 2 - 1), lambda x, r: x - r > 1),
+    "asinh":    Function(np.arcsinh, lambda x, r, f: r / np.hypot(1, nearest(x, r))),
+    "acosh":    Function(np.arccosh, _reach_acosh, lambda x, r: x - r > 1),
     "atanh":    Function(np.arctanh, lambda x, r, f: r / (1 - farthest(x, r) ** 2), lambda x, r: farthest(x, r) < 1),
 }  # fmt: skip
 
@@ -319,7 +323,7 @@ def power_radius(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
     # x^y of a negative x is NaN for any y that is no whole number.
     all_nan = (x < -ra) & (rb == 0) & ~whole & np.isfinite(x)
     open_ = moved & ~fine & ~all_nan & ~(np.isnan(x) | np.isnan(y))
-    open_ = open_ | (moved & (np.isinf(x) | np.isinf(y)))
+    open_ = open_ | (moved & (np.isinf(x) | np.isinf(y) | np.isinf(mid)))
     return np.where(moved & fine, rad, 0.0), open_
 
 
