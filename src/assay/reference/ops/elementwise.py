@@ -124,7 +124,7 @@ def sum_of_two(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Array, u
         a.dtype,
         mid,
         total(a.rad, b.rad),
-        union(und, opposite_infinities(a, b), rewrites.overflow_unseen(ctx, instr, a, b, mid)),
+        union(und, opposite_infinities(a, b), rewrites.overflow_unseen(ctx, instr, a, b, mid), overflowed(mid, a, b)),
         error=np.where(np.isfinite(mid), constants, 0.0) if constants else None,
         known=not rewrites.may_regroup(ctx, instr, rewrites.SUMS),
     )
@@ -172,8 +172,17 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
         rewrites.regrouped_products(ctx, instr, a.dtype, mid, rad),
     )
     mid, open_ = infinite_times_zero(a, b, mid)
-    found = ctx.rounded(a.dtype, mid, rad, union(und, open_), error=error)
+    found = ctx.rounded(a.dtype, mid, rad, union(und, open_, overflowed(mid, a, b)), error=error)
     return error_free.without_error(ctx, found, mid, a, b, error_free.products, error)
+
+
+def overflowed(mid: Array, a: Ball, b: Ball) -> Array | None:
+    """Where numbers that are not exact have a midpoint that float64 does not hold: others of theirs may be in range."""
+    if a.dtype.part.bits < 64 or (a.rad is None and b.rad is None) or np.isfinite(mid).all():
+        return None
+    inexact_ = union(*(None if x.rad is None else x.rad > 0 for x in (a, b)))
+    assert inexact_ is not None
+    return ~np.isfinite(mid) & np.isfinite(a.mid) & np.isfinite(b.mid) & inexact_
 
 
 def infinite_times_zero(a: Ball, b: Ball, mid: Array) -> tuple[Array, Array | None]:
@@ -233,16 +242,16 @@ def divide(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
 
 
 def quotient_radius(a: Ball, b: Ball, mid: Array) -> Array | None:
-    """Radius of a quotient q = a/b: (ra + |q| rb) / (|b| - rb)."""
+    """Radius of a quotient q = a/b: (ra + |q| rb) / (|b| - rb), of which |q| rb may vanish where the whole does not."""
     if a.rad is None and b.rad is None:
         return None
     least = np.abs(b.mid) if b.rad is None else np.abs(b.mid) - b.rad
-    above = total(a.rad, None if b.rad is None else np.abs(mid) * b.rad)
-    assert above is not None
+    of_a = None if a.rad is None else a.rad / least
+    of_b = None if b.rad is None else np.abs(mid) * (b.rad / least)
+    rad = np.asarray(total(of_a, of_b))
     if least.min(initial=np.inf) > 0:
-        return np.asarray(above / least)
-    rad = np.where(above == 0, 0.0, above / least)
-    return np.where(least <= 0, 0.0, rad)  # undecided there
+        return rad
+    return np.where((least <= 0) | np.isnan(rad), 0.0, rad)  # undecided there
 
 
 def integer_quotient(dtype: DType, a: Array, b: Array) -> Array:
@@ -361,8 +370,10 @@ def extreme(ctx: Context, pick: Callable[[Array, Array], Array], a: Ball, b: Bal
     if (a_wins | b_wins).all():
         return Ball(a.dtype, np.where(a_wins, a.mid, b.mid), np.where(a_wins, a_rad, b_rad), und)
     centre, half = enclosing(low, high)
-    mid = np.where(a_wins, a.mid, np.where(b_wins, b.mid, np.where(np.isnan(mid), mid, centre)))
-    rad = np.where(a_wins, a_rad, np.where(b_wins, b_rad, half))
+    lost = ~(a_wins | b_wins | np.isfinite(centre)) & np.isfinite(a.mid) & np.isfinite(b.mid)
+    und = union(und, lost) if lost.any() else und
+    mid = np.where(a_wins, a.mid, np.where(b_wins, b.mid, np.where(np.isnan(mid) | lost, mid, centre)))
+    rad = np.where(a_wins, a_rad, np.where(b_wins, b_rad, np.where(lost, 0.0, half)))
     return Ball(a.dtype, mid, np.where(np.isfinite(mid), rad, 0.0), und)
 
 
