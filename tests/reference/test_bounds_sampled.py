@@ -136,6 +136,56 @@ def test_a_rounding_makes_values_equal_where_a_draw_never_does(dtype, low, high,
     assert ball.rad.any(), "next to the step either is right"
 
 
+NORMALISED = """HloModule m
+largest {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT m = f32[] maximum(a, b)
+}}
+
+shifted {{
+  v = f32[2,33] parameter(0)
+  least = f32[] constant(-inf)
+  m = f32[2] reduce(v, least), dimensions={{1}}, to_apply=largest
+  w = f32[2,33] broadcast(m), dimensions={{0}}
+  ROOT s = f32[2,33] subtract(v, w)
+}}
+
+ENTRY e {{
+  x = f32[2,33] parameter(0)
+  c = f32[] parameter(1)
+  y = f32[2,33] broadcast(c), dimensions={{}}
+  v = f32[2,33] multiply(x, y)
+  {shift}
+  ROOT r = f32[2,33] exponential(s)
+}}
+"""
+INLINED = """least = f32[] constant(-inf)
+  m = f32[2] reduce(v, least), dimensions={1}, to_apply=largest
+  w = f32[2,33] broadcast(m), dimensions={0}
+  s = f32[2,33] subtract(v, w)"""
+
+
+@pytest.mark.parametrize("shift", ["s = f32[2,33] call(v), to_apply=shifted", INLINED], ids=["called", "inlined"])
+@pytest.mark.parametrize(("factor", "exact"), [(0.1, False), (0.25, True)])
+def test_a_product_may_be_rounded_for_one_and_not_for_another(shift, factor, exact):
+    """FMA: fma(x, c, -max(x c)) is the rounding of x c where x is the largest, and exp of it nothing or infinite."""
+    x = np.logspace(17, 19, 66, dtype=np.float32).reshape(2, 33)
+    c = np.float32(factor)
+    sampling = Sampling(parse_module(NORMALISED.format(shift=shift)), [x, c], POLICY)
+    for _ in range(12):
+        sampling.more()
+    (ball,) = sampling.bounds()
+    rounded, kept = x * c, x.astype(np.longdouble) * c
+    with np.errstate(all="ignore"):
+        for product in (rounded, kept):
+            want = np.exp((product - rounded.max(1, keepdims=True)).astype(np.float32))
+            assert compare_output(ball, want, ArrayShape(ball.dtype, ball.dims)).outside == 0
+        assert (want[:, -1] == 1).all() == exact
+    und = np.zeros(x.shape, bool) if ball.und is None else ball.und
+    assert und[:, -1].any() != exact, "by a power of two nothing is rounded"
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("mid", [5e-324, 1e-310, 1.0, 1e308])
 @pytest.mark.parametrize("squares", [1e-300, 1.0, 1e300, np.inf])

@@ -15,6 +15,7 @@ import numpy as np
 
 from assay.errors import Unsupported
 from assay.hlo.module import Computation, Instruction, Module
+from assay.hlo.reader import referred
 from assay.hlo.shape import DType, Shape
 from assay.reference.noise import Noise
 from assay.reference.pieces import WHOLE, cut, pieces
@@ -63,8 +64,12 @@ class Context:
     resolved: int | None = None
     shared: float | None = None
     notes: set[str] = field(default_factory=set)
+    inexact: dict[int, bool] = field(
+        default_factory=dict
+    )  # by id of a product: whether it was rounded, where one draws
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
     _owners: dict[int, Computation] = field(default_factory=dict)
+    _callers: dict[str, list[tuple[Computation, Instruction]]] = field(default_factory=dict)  # by calls alone
     _flush_share: float | None = None
     noise: Noise = field(init=False)
 
@@ -85,7 +90,15 @@ class Context:
     def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...] | None:
         """The declared shapes of an instruction's operands, layouts included; None where it is not of the module."""
         if not self._owners:
-            self._owners.update({id(i): c for c in self.module.computations for i in c.instructions})
+            for computation in self.module.computations:
+                for made in computation.instructions:
+                    self._owners[id(made)] = computation
+                    for name in referred(made) if made.attributes else ():
+                        self._callers.setdefault(name, []).append((computation, made))
+            # What is handed to a loop or a reduction is not what its computation gets.
+            others = [name for name, of in self._callers.items() if any(made.opcode != "call" for _, made in of)]
+            for name in others:
+                del self._callers[name]
         owner = self._owners.get(id(instruction))
         return None if owner is None else tuple(owner.by_name[name].shape for name in instruction.operands)
 
@@ -118,6 +131,9 @@ class Context:
             elif made.opcode == "call":
                 owner = self.module.by_name[made.attributes["to_apply"].lstrip("%")]
                 made = owner.root
+            elif made.parameter_number is not None and len(callers := self._callers.get(owner.name, ())) == 1:
+                owner, call = callers[0]
+                made = owner.by_name[call.operands[made.parameter_number]]
             else:
                 return owner, made
 

@@ -120,12 +120,15 @@ def subtract(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
 
 def sum_of_two(ctx: Context, instr: Instruction, a: Ball, b: Ball, mid: Array, und: Array | None) -> Ball:
     constants = rewrites.summed_constants(ctx, instr, a.dtype)
+    error = total(
+        np.where(np.isfinite(mid), constants, 0.0) if constants else None, rewrites.unrounded(ctx, instr, a.dtype, a, b)
+    )
     found = ctx.rounded(
         a.dtype,
         mid,
         total(a.rad, b.rad),
         union(und, opposite_infinities(a, b), rewrites.overflow_unseen(ctx, instr, a, b, mid), overflowed(mid, a, b)),
-        error=np.where(np.isfinite(mid), constants, 0.0) if constants else None,
+        error=error,
         known=not rewrites.may_regroup(ctx, instr, rewrites.SUMS),
     )
     exact = error_free.differences if instr.opcode == "subtract" else error_free.sums
@@ -173,6 +176,8 @@ def multiply(ctx: Context, instr: Instruction, a: Ball, b: Ball) -> Value:
     )
     mid, open_ = infinite_times_zero(a, b, mid)
     found = ctx.rounded(a.dtype, mid, rad, union(und, open_, overflowed(mid, a, b)), error=error)
+    if ctx.draws:
+        ctx.inexact[id(instr)] = bool((found.mid != mid).any())
     return error_free.without_error(ctx, found, mid, a, b, error_free.products, error)
 
 

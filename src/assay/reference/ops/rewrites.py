@@ -105,10 +105,33 @@ def overflow_unseen_in_sum(
 
 def _is_product(ctx: Context, instr: Instruction, operand: int) -> bool:
     """Whether an operand is a product, or the negative of one."""
+    made = _maker(ctx, instr, operand)
+    return made is not None and made.opcode in PRODUCTS
+
+
+def _maker(ctx: Context, instr: Instruction, operand: int) -> Instruction | None:
+    """Seen through negations."""
     makers = ctx.makers(instr)
     while makers and makers[operand].opcode == "negate":
         makers, operand = ctx.makers(makers[operand]), 0
-    return bool(makers) and makers[operand].opcode in PRODUCTS
+    return makers[operand] if makers else None
+
+
+def unrounded(ctx: Context, instr: Instruction, dtype: DType, *operands: Ball) -> Array | None:
+    """Of a sum in a sampled run what its products may be off from what all others see of them: FMA takes a product as
+    it is, and where it is worked out again for each that needs it one may have it rounded and another not. So x c less
+    its own largest element need not be zero there.
+    """
+    if not ctx.draws or ctx.flushed or not ctx.policy.excess_precision or not dtype.is_float:
+        return None
+    assert ctx.rng is not None
+    error: Array | None = None
+    for number, operand in enumerate(operands):
+        made = _maker(ctx, instr, number)
+        if made is not None and ctx.inexact.get(id(made)) and ctx.rng.random() >= ctx.declared:
+            size = np.where(np.isfinite(operand.mid), np.abs(operand.mid), 0.0)
+            error = unit_roundoff(dtype) * size if error is None else error + unit_roundoff(dtype) * size
+    return error
 
 
 def merged_exponentials(ctx: Context, instr: Instruction, dtype: DType, mid: Array) -> Array | None:
