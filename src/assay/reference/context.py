@@ -66,7 +66,7 @@ class Context:
     notes: set[str] = field(default_factory=set)
     inexact: dict[int, bool] = field(
         default_factory=dict
-    )  # by id of a product: whether it was rounded, where one draws
+    )  # by id of a product: whether a draw rounded it
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
     _owners: dict[int, Computation] = field(default_factory=dict)
     _callers: dict[str, list[tuple[Computation, Instruction]]] = field(default_factory=dict)  # by calls alone
@@ -131,7 +131,7 @@ class Context:
             elif made.opcode == "call":
                 owner = self.module.by_name[made.attributes["to_apply"].lstrip("%")]
                 made = owner.root
-            elif made.parameter_number is not None and len(callers := self._callers.get(owner.name, ())) == 1:
+            elif made.parameter_number is not None and len(callers := self._callers.get(owner.name, [])) == 1:
                 owner, call = callers[0]
                 made = owner.by_name[call.operands[made.parameter_number]]
             else:
