@@ -64,9 +64,7 @@ class Context:
     resolved: int | None = None
     shared: float | None = None
     notes: set[str] = field(default_factory=set)
-    inexact: dict[int, bool] = field(
-        default_factory=dict
-    )  # by id of a product: whether a draw rounded it
+    inexact: dict[int, bool] = field(default_factory=dict)  # by id of a product: whether a draw rounded it
     memo: dict[tuple[str, str], Any] = field(default_factory=dict)  # (what, computation): worked out once
     _owners: dict[int, Computation] = field(default_factory=dict)
     _callers: dict[str, list[tuple[Computation, Instruction]]] = field(default_factory=dict)  # by calls alone
