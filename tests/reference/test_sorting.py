@@ -340,6 +340,23 @@ def test_signs_of_zeros_and_nans_are_not_trusted():
     assert moved.und.all()
 
 
+@pytest.mark.parametrize("zeros", ["dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}", "multiply(a, b)", "negate(a)"])
+def test_zeros_that_all_have_an_unknown_sign_are_not_alike(zeros):
+    """A contraction over one element is the product, whose zeros have signs, or a sum from +0, whose have none."""
+    text = f"""HloModule m
+ENTRY e {{
+  a = f32[5] parameter(0)
+  b = f32[5] parameter(1)
+  z = f32[5] {zeros}
+  ROOT t = (f32[5], s32[5]) topk(z), k=5, largest=true
+}}
+"""
+    a, b = np.zeros(5, np.float32), np.array([-1, 2, -3, 4, -5], np.float32)
+    assert_hlo_agrees(text, a, b, decided=False)
+    plain = text.replace(zeros, "copy(a)")
+    assert_hlo_agrees(plain, a, b)
+
+
 def test_corruptions_are_seen():
     x = np.random.default_rng(1).normal(size=200).astype(np.float32)
     values, order = reference(hlo_text(lambda x: lax.sort((x, lax.iota(np.int32, 200)), num_keys=1), x), [x])

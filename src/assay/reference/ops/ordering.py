@@ -254,9 +254,8 @@ def _float_key(key: Key, ball: Ball, signed: bool) -> tuple[Array, Array, Array,
     if key.total and not signed:
         if nan.any() and not key.positive_nan:  # the sign of a computed NaN is nobody's promise
             low, high = np.where(nan, LOWEST, low), np.where(nan, HIGHEST, high)
-        zero = codes == 0
         minus = codes == -1
-        if zero.any() and minus.any():  # nor is that of a zero
-            either = zero | minus
+        if minus.any():  # nor is that of a zero: this is one of unknown sign, and no two need have the same
+            either = (codes == 0) | minus
             low, high = np.where(either, np.minimum(low, -1), low), np.where(either, np.maximum(high, 0), high)
     return codes, low, high, broken
