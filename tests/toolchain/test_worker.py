@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from assay.errors import InputError, WorkerError
+from assay.hlo.literal import literal_array
+from assay.hlo.parse import parse_module
 from assay.toolchain import LoadedFile, RequestRefused, Worker, environments
 from assay.toolchain.worker.wire import numpy_dtype
 
@@ -180,6 +182,35 @@ def test_what_the_conversion_to_hlo_folds_is_still_there_for_the_reference(worke
         outputs = worker.run(worker.compile(payload, kind), [x])  # type: ignore[arg-type]
         assert [o.tolist() for o in outputs] == [[1, 2, 3], 2, [0, 2, 6]]
     assert str(path) in case.hlo  # where each instruction comes from is kept
+
+
+def test_a_negative_zero_is_none_of_the_positive_ones(worker: Worker, tmp_path: Path) -> None:
+    """XLA prints it as `-0`, which its own parser takes for the integer."""
+    path = write(
+        tmp_path,
+        """
+        import jax, jax.numpy as jnp, numpy as np
+        X64 = True
+        MINUS = [np.array([-0.0, 0.0, 1.0, -10.0], t) for t in ("f2", jnp.bfloat16, "f4", "f8", jnp.float8_e5m2)]
+        MINUS.append(np.array([complex(-0.0, 0.0), complex(0.0, -0.0)], "c8"))
+        MINUS.append(np.float32(-0.0))
+        def f(x):
+            return [x] + [jnp.asarray(m) for m in MINUS]
+        def example_args():
+            return np.ones(3, np.float32)
+        """,
+    )
+    (case,) = worker.load(path, "f").cases
+    want = [worker.run(worker.compile(p, k), [np.ones(3, np.float32)]) for p, k in (  # type: ignore[arg-type]
+        (case.stablehlo, "stablehlo"), (case.hlo, "hlo-text"), (worker.to_hlo(case.hlo, "hlo-text"), "hlo-text"),
+    )]  # fmt: skip
+    for outputs in want:
+        signs = [np.signbit(o.real.astype(np.float64)).tolist() for o in outputs[1:]]
+        assert signs == [[True, False, False, True]] * 5 + [[True, False], True]
+        assert np.signbit(outputs[6].imag).tolist() == [False, True]
+    module = parse_module(case.hlo)
+    read = [literal_array(i.array, i.literal) for i in module.entry.instructions if i.literal is not None]
+    assert sum(int(np.signbit(r.real.astype(np.float64)).sum()) for r in read) == 12
 
 
 def test_a_constant_that_is_the_root_stays_one_value(worker: Worker) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 
-from .programs import computation_of, hlo_text, jaxlib_attribute
+from .programs import computation_of, hlo_text, jaxlib_attribute, module_of
 from .wire import Refused, xla_dtype
 
 NAME = "assay-as-is"
@@ -30,7 +30,7 @@ def as_is(payload: bytes):
         before, after = xla.PipelineStage.PRE_SCHEDULER, xla.PipelineStage.POST_SCHEDULER
     except (ImportError, AttributeError):
         raise Refused("NoHook", "an optimized module is compiled as it is by jax 0.10.2 and later") from None
-    module = jaxlib_attribute("hlo_module_from_text")(payload.decode())
+    module = module_of(payload.decode())
     proto, lines = module.as_serialized_hlo_module_proto(), unordered(module)
     replaced = []
 

@@ -63,6 +63,14 @@ def hlo_text(module) -> str:
     return module.to_string(options)
 
 
+NEGATIVE_ZERO = re.compile(r"(?<![\w.-])-0(?![\w.-])")
+
+
+def module_of(text: str):
+    """HLO text -> HloModule. XLA prints the float -0 as `-0`, and reads that as 0."""
+    return jaxlib_attribute("hlo_module_from_text")(NEGATIVE_ZERO.sub("-0.0", text))
+
+
 def computation_of(module):
     return jaxlib_attribute("XlaComputation")(module.as_serialized_hlo_module_proto())
 
@@ -164,7 +172,7 @@ def unoptimized(payload: bytes, kind: str):
     """The HloModule, before any pass, of a payload of any kind."""
     module = jaxlib_attribute("HloModule")
     if kind in ("hlo-text", "hlo-optimized"):
-        return jaxlib_attribute("hlo_module_from_text")(payload.decode())
+        return module_of(payload.decode())
     if kind == "hlo-proto":
         return module.from_serialized_hlo_module_proto(hlo_proto_of(payload))
     return unfolded(mlir_text(exported_module(payload) if kind == "export" else payload))
@@ -193,8 +201,7 @@ def unfolded(text: str):
         except Exception:
             # Something needs its constant to be one (a shape operand, a region that captures it): as XLA folds it then.
             return hlo_module(text)
-        shown = without_barriers(hlo_text(converted))
-        return jaxlib_attribute("hlo_module_from_text")(shown)
+        return module_of(without_barriers(hlo_text(converted)))
     return hlo_module(text)
 
 
