@@ -32,10 +32,10 @@ def begun(module: Module, start: Instruction) -> str:
     What is offloaded is called by a custom call without operands; before libtpu's pass `embed-call-graph` a plain call
     of the same computation stands there.
     """
-    (name,) = referred(start)
+    name = referred(start)[0]
     root = module.by_name[name].root
     if root.opcode == "custom-call" and root.attributes.get("custom_call_target", "").strip('"') == OFFLOADED:
-        (name,) = referred(root)
+        name = referred(root)[0]
     return name
 
 
